@@ -1,0 +1,21 @@
+//! TinyRustLM core: runs compact instruct language models exactly, without an allocator.
+//!
+//! A model is one `.slm` file (format SLM1, see `SPEC.md`). The caller gives the bytes of the file and one
+//! block of memory whose size [`plan`] states beforehand; nothing else is ever taken.
+//!
+//! Data flows one way, and the modules below are declared in that order. Each uses only those before it.
+//!
+//! The crate does not panic: any bytes and any order of calls give a value or a numbered [`Error`].
+#![no_std]
+
+#[cfg(not(target_endian = "little"))]
+compile_error!("SLM1 files are little-endian and are read in place");
+
+pub mod bytes;
+pub mod error;
+pub mod limits;
+
+pub use error::{Class, Code, Error};
+
+#[cfg(test)]
+extern crate std;

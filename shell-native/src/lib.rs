@@ -1,0 +1,3 @@
+//! TinyRustLM for programs with std: maps model files, detects the CPU, runs threads.
+
+pub use tinyrustlm_core as core;

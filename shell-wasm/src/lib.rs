@@ -1,0 +1,1 @@
+//! TinyRustLM as one WebAssembly module without imports.
