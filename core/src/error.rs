@@ -118,6 +118,158 @@ codes! {
     // Container and model, 15-99.
     /// The file is shorter than its header.
     FileTooShort = 15, InvalidHeader;
+    /// `header_length` is not 108.
+    HeaderLength = 16, InvalidHeader;
+    /// `model_type` is not 1.
+    ModelType = 17, InvalidHeader;
+    /// A flag bit this version does not know.
+    UnknownFlags = 18, InvalidHeader;
+    /// A size of the header is 0.
+    ZeroDimension = 19, InvalidHeader;
+    /// A size of the header is over 2^24.
+    DimensionTooLarge = 20, InvalidHeader;
+    /// `special_token_count` is over `vocab_size`.
+    SpecialTokenCount = 21, InvalidHeader;
+    /// `layer_count` is over 1,024.
+    LayerCount = 22, InvalidHeader;
+    /// `kv_head_count` does not divide `head_count`.
+    KvHeadCount = 23, InvalidHeader;
+    /// `head_dim` is odd.
+    HeadDimOdd = 24, InvalidHeader;
+    /// `rope_theta` is not finite and positive.
+    RopeTheta = 25, InvalidHeader;
+    /// `rms_norm_epsilon` is not finite and positive.
+    Epsilon = 26, InvalidHeader;
+    /// `tokenizer_offset` is not 128.
+    TokenizerOffset = 27, InvalidHeader;
+    /// The tokenizer section runs past the end of the file.
+    TokenizerRange = 28, InvalidHeader;
+    /// `tensor_directory_offset` is not the next multiple of 64 after the tokenizer.
+    DirectoryOffset = 29, InvalidHeader;
+    /// `tensor_count` is 0 or over 16,384.
+    TensorCount = 30, InvalidHeader;
+    /// `tensor_data_offset` is not the end of the directory.
+    DataOffset = 31, InvalidHeader;
+    /// The stored checksum is 0.
+    ChecksumZero = 32, InvalidHeader;
+    /// The bytes do not have the stored checksum: the file is damaged.
+    ChecksumMismatch = 33, InvalidHeader;
+    /// A byte between sections is not 0.
+    PaddingNotZero = 34, InvalidHeader;
+    /// The file does not fit the address space.
+    FileTooLarge = 35, InvalidHeader;
+    /// The file ends before or after its last payload.
+    FileLength = 36, InvalidHeader;
+    /// The bytes of the model do not begin at a multiple of 4 in memory.
+    ModelMisaligned = 37, InvalidLength;
+
+    /// The directory runs past the end of the file.
+    DirectoryRange = 38, InvalidTensorDirectory;
+    /// A dtype this version does not know.
+    UnknownDType = 39, UnsupportedDType;
+    /// A rank that does not fit the dtype.
+    Rank = 40, InvalidTensorDirectory;
+    /// A dimension is 0.
+    ZeroDim = 41, InvalidTensorDirectory;
+    /// A dimension beyond the rank is not 0.
+    UnusedDim = 42, InvalidTensorDirectory;
+    /// `byte_length` is not what dtype and dims need.
+    ByteLength = 43, InvalidTensorDirectory;
+    /// `scale_offset` is not 0.
+    ScaleOffset = 44, InvalidTensorDirectory;
+    /// `block_size` does not fit the dtype.
+    BlockSize = 45, InvalidTensorDirectory;
+    /// `layout` does not fit the dtype.
+    Layout = 46, InvalidTensorDirectory;
+    /// `byte_offset` is no multiple of 64.
+    PayloadUnaligned = 47, InvalidTensorDirectory;
+    /// A payload begins before the end of the one before.
+    PayloadOverlap = 48, InvalidTensorDirectory;
+    /// A payload does not begin at the next multiple of 64.
+    PayloadGap = 49, InvalidTensorDirectory;
+    /// A payload runs past the end of the file.
+    PayloadRange = 50, InvalidTensorDirectory;
+    /// Two entries have the same name.
+    DuplicateName = 51, InvalidTensorDirectory;
+    /// `@names` ends early.
+    NamesTooShort = 52, InvalidTensorDirectory;
+    /// Bytes follow the last name.
+    NamesTrailing = 53, InvalidTensorDirectory;
+    /// A name of no or of more than 255 bytes.
+    NameLength = 54, InvalidTensorDirectory;
+    /// A name is not UTF-8.
+    NameUtf8 = 55, InvalidTensorDirectory;
+    /// A name does not have the hash of its entry.
+    NameHash = 56, InvalidTensorDirectory;
+    /// The record or tensor that must stand here is not in the file.
+    MissingTensor = 57, MissingTensor;
+    /// An entry that must not stand here: another one is due, or none.
+    UnexpectedTensor = 58, InvalidTensorDirectory;
+    /// A tensor has not the shape its role needs.
+    TensorShape = 59, ShapeMismatch;
+    /// A tensor has a dtype its role cannot have.
+    TensorDType = 60, UnsupportedDType;
+    /// A weight is not finite.
+    WeightNotFinite = 61, InvalidTensorDirectory;
+    /// A scale or minimum of a group is not finite.
+    ScaleNotFinite = 62, InvalidTensorDirectory;
+
+    /// `@config` ends early.
+    ConfigTooShort = 63, InvalidHeader;
+    /// `config_version` is not 1.
+    ConfigVersion = 64, InvalidHeader;
+    /// A family this version does not know.
+    UnknownFamily = 65, InvalidHeader;
+    /// An activation this version does not know.
+    UnknownActivation = 66, InvalidHeader;
+    /// A `qk_norm` this version does not know.
+    UnknownQkNorm = 67, InvalidHeader;
+    /// A bit of `norms` this version does not know.
+    UnknownNorms = 68, InvalidHeader;
+    /// A bit of `biases` this version does not know.
+    UnknownBiases = 69, InvalidHeader;
+    /// A float of `@config` is not finite or out of its range.
+    ConfigFloat = 70, InvalidHeader;
+    /// A reserved byte of `@config` is not 0.
+    ConfigReserved = 71, InvalidHeader;
+    /// Bytes follow the last window.
+    ConfigTrailing = 72, InvalidHeader;
+    /// `@rope` ends early.
+    RopeTooShort = 73, InvalidHeader;
+    /// More than 4 rotary tables.
+    RopeTableCount = 74, InvalidHeader;
+    /// A `rotary_dim` that is 0, odd or over `head_dim`.
+    RotaryDim = 75, InvalidHeader;
+    /// A float of `@rope` is not finite.
+    RopeFloat = 76, InvalidHeader;
+    /// A layer uses a rotary table that is not there.
+    RopeTableIndex = 77, InvalidHeader;
+    /// Bytes follow the last layer's table index.
+    RopeTrailing = 78, InvalidHeader;
+    /// `@stops` ends early.
+    StopsTooShort = 79, InvalidHeader;
+    /// A stop id is no id of the vocabulary.
+    StopIdRange = 80, InvalidHeader;
+    /// Stop ids are not ascending.
+    StopIdOrder = 81, InvalidHeader;
+    /// A stop string of no or of more than 256 bytes.
+    StopStringLength = 82, InvalidHeader;
+    /// A stop string is not UTF-8.
+    StopStringUtf8 = 83, InvalidHeader;
+    /// Bytes follow the last stop string.
+    StopsTrailing = 84, InvalidHeader;
+    /// `@sampling` has neither 0 nor 80 bytes.
+    SamplingLength = 85, InvalidHeader;
+    /// `sampling_version` is not 1.
+    SamplingVersion = 86, InvalidHeader;
+    /// A bit of `present` this version does not know.
+    SamplingPresent = 87, InvalidHeader;
+    /// A value of `@sampling` is not finite, out of its range, or given but not present.
+    SamplingValue = 88, InvalidHeader;
+    /// The reserved word of `@sampling` is not 0.
+    SamplingReserved = 89, InvalidHeader;
+    /// The tokenizer has more ids than the embedding has rows, or other special tokens than the header says.
+    TokenizerDrift = 90, InvalidHeader;
 
     // Tokenizer, 100-199.
     /// The tokenizer section ends early.

@@ -14,8 +14,15 @@ compile_error!("SLM1 files are little-endian and are read in place");
 pub mod bytes;
 pub mod error;
 pub mod limits;
+pub mod memory;
+
+pub mod container;
+pub mod model;
 
 pub use error::{Class, Code, Error};
+pub use memory::Block64;
 
 #[cfg(test)]
 extern crate std;
+#[cfg(test)]
+mod tests;

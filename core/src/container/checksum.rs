@@ -1,0 +1,150 @@
+//! XXH64 with seed 0, and the checksum of a file: the hash with the checksum's own bytes taken as zero.
+
+use super::header;
+
+const P1: u64 = 0x9E37_79B1_85EB_CA87;
+const P2: u64 = 0xC2B2_AE3D_27D4_EB4F;
+const P3: u64 = 0x1656_67B1_9E37_79F9;
+const P4: u64 = 0x85EB_CA77_C2B2_AE63;
+const P5: u64 = 0x27D4_EB2F_1656_67C5;
+
+/// Bytes the four accumulators take at a time.
+const STRIPE: usize = 32;
+
+/// A running XXH64.
+#[derive(Clone, Debug)]
+pub struct Xxh64 {
+    acc: [u64; 4],
+    /// Bytes that do not fill a stripe yet.
+    held: [u8; STRIPE],
+    held_len: usize,
+    total: u64,
+}
+
+impl Default for Xxh64 {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn round(acc: u64, word: u64) -> u64 {
+    acc.wrapping_add(word.wrapping_mul(P2)).rotate_left(31).wrapping_mul(P1)
+}
+
+fn stripe(acc: &mut [u64; 4], bytes: &[u8; STRIPE]) {
+    for (acc, word) in acc.iter_mut().zip(bytes.as_chunks::<8>().0) {
+        *acc = round(*acc, u64::from_le_bytes(*word));
+    }
+}
+
+impl Xxh64 {
+    /// The hash of nothing, seed 0.
+    pub const fn new() -> Self {
+        Self { acc: [P1.wrapping_add(P2), P2, 0, 0u64.wrapping_sub(P1)], held: [0; STRIPE], held_len: 0, total: 0 }
+    }
+
+    /// Takes more bytes.
+    pub fn update(&mut self, mut bytes: &[u8]) {
+        self.total = self.total.wrapping_add(bytes.len() as u64);
+        if self.held_len > 0 {
+            let room = self.held.get_mut(self.held_len..).unwrap_or(&mut []);
+            let take = room.len().min(bytes.len());
+            let (head, tail) = bytes.split_at_checked(take).unwrap_or((bytes, &[]));
+            for (to, from) in room.iter_mut().zip(head) {
+                *to = *from;
+            }
+            self.held_len = self.held_len.saturating_add(take);
+            bytes = tail;
+            if self.held_len < STRIPE {
+                return;
+            }
+            stripe(&mut self.acc, &self.held);
+            self.held_len = 0;
+        }
+        let (stripes, rest) = bytes.as_chunks::<STRIPE>();
+        let mut acc = self.acc;
+        for bytes in stripes {
+            stripe(&mut acc, bytes);
+        }
+        self.acc = acc;
+        for (to, from) in self.held.iter_mut().zip(rest) {
+            *to = *from;
+        }
+        self.held_len = rest.len();
+    }
+
+    /// The hash of all bytes taken so far.
+    pub fn finish(&self) -> u64 {
+        let mut hash = if self.total < STRIPE as u64 {
+            P5
+        } else {
+            let rotated = self.acc.iter().zip([1, 7, 12, 18]).map(|(acc, by)| acc.rotate_left(by));
+            let mixed = rotated.fold(0u64, u64::wrapping_add);
+            self.acc.iter().fold(mixed, |hash, &acc| (hash ^ round(0, acc)).wrapping_mul(P1).wrapping_add(P4))
+        };
+        hash = hash.wrapping_add(self.total);
+        let held = self.held.get(..self.held_len).unwrap_or(&[]);
+        let (words, rest) = held.as_chunks::<8>();
+        for word in words {
+            hash = (hash ^ round(0, u64::from_le_bytes(*word))).rotate_left(27).wrapping_mul(P1).wrapping_add(P4);
+        }
+        let (words, rest) = rest.as_chunks::<4>();
+        for word in words {
+            let word = u64::from(u32::from_le_bytes(*word));
+            hash = (hash ^ word.wrapping_mul(P1)).rotate_left(23).wrapping_mul(P2).wrapping_add(P3);
+        }
+        for &byte in rest {
+            hash = (hash ^ u64::from(byte).wrapping_mul(P5)).rotate_left(11).wrapping_mul(P1);
+        }
+        hash = (hash ^ (hash >> 33)).wrapping_mul(P2);
+        hash = (hash ^ (hash >> 29)).wrapping_mul(P3);
+        hash ^ (hash >> 32)
+    }
+}
+
+/// The checksum of `file` as its header has to state it, whatever stands in the checksum's bytes. Never 0.
+pub fn checksum(file: &[u8]) -> u64 {
+    let end = header::CHECKSUM.saturating_add(8);
+    let mut hash = Xxh64::new();
+    hash.update(file.get(..header::CHECKSUM).unwrap_or(file));
+    hash.update(&[0; 8]);
+    hash.update(file.get(end..).unwrap_or(&[]));
+    match hash.finish() {
+        0 => 1,
+        hash => hash,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    fn of(bytes: &[u8]) -> u64 {
+        let mut hash = Xxh64::new();
+        hash.update(bytes);
+        hash.finish()
+    }
+
+    #[test]
+    fn published_values() {
+        assert_eq!(of(b""), 0xEF46_DB37_51D8_E999);
+        assert_eq!(of(b"a"), 0xD24E_C4F1_A98C_6E5B);
+        assert_eq!(of(b"abc"), 0x44BC_2CF5_AD77_0999);
+        assert_eq!(of(b"Nobody inspects the spammish repetition"), 0xFBCE_A83C_8A37_8BF1);
+    }
+
+    #[test]
+    fn pieces_give_the_hash_of_the_whole() {
+        let bytes: Vec<u8> = (0..300u32).map(|i| (i * 7 + i / 5) as u8).collect();
+        for cut in 0..bytes.len() {
+            for second in [cut, (cut + 3).min(300), (cut + 40).min(300)] {
+                let mut hash = Xxh64::new();
+                hash.update(&bytes[..cut]);
+                hash.update(&bytes[cut..second]);
+                hash.update(&bytes[second..]);
+                assert_eq!(hash.finish(), of(&bytes));
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The model a file holds: configuration, records and weights, checked against each other. A view that is copied
+//! freely; the weights stay where they lie.
+
+pub mod config;
+pub mod matrix;
+pub mod rope;
+pub mod sampling;
+pub mod stops;
+pub mod tensors;
+mod weights;
+
+pub use config::{Activation, Config, QkNorm};
+pub use matrix::{Linear, Matrix};
+pub use rope::{Rope, RopeTable};
+pub use sampling::SamplingDefaults;
+pub use stops::Stops;
+pub use weights::Layer;
+
+use crate::container::{Container, DType, Fnv, RESERVED, directory};
+use crate::error::{Code, Error};
+use tensors::{Role, tensors};
+
+/// A checked model.
+#[derive(Clone, Copy, Debug)]
+pub struct Model<'a> {
+    container: Container<'a>,
+    /// Sizes and switches.
+    pub config: Config,
+    /// Rotary frequencies.
+    pub rope: Rope<'a>,
+    /// What ends generation.
+    pub stops: Stops<'a>,
+    /// The publisher's generation defaults.
+    pub sampling: SamplingDefaults,
+    windows: &'a [u8],
+    /// Index in a layer's run of directory entries, per role.
+    slots: [Option<u8>; Role::ALL.len()],
+    layer_entries: usize,
+}
+
+impl<'a> Model<'a> {
+    /// Checks `bytes`, a whole file whose first byte stands at a multiple of 4. Reads every byte; takes no memory.
+    ///
+    /// # Errors
+    /// The number of the first condition that does not hold, with offset and directory index.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
+        if bytes.as_ptr().align_offset(4) != 0 {
+            return Err(Error::new(Code::ModelMisaligned).at(0));
+        }
+        let container = Container::parse(bytes)?;
+        let header = container.header();
+        let record = |index: usize| {
+            let entry = container.entry(index);
+            let name = RESERVED.get(index).unwrap_or(&"");
+            match entry {
+                Some(e) if e.name_hash == Fnv::of(name.as_bytes()) && e.dtype == DType::Bytes => {
+                    Ok((container.payload(index), e.byte_offset))
+                }
+                _ => Err(wrong_entry(&container, index, Fnv::of(name.as_bytes()))),
+            }
+        };
+        let named = |index: usize| move |e: Error| e.entry(index as u32);
+        let (bytes, base) = record(1)?;
+        let (config, windows) = Config::parse(header, bytes, base).map_err(named(1))?;
+        let (bytes, base) = record(2)?;
+        let rope = Rope::parse(bytes, base, config.head_dim, config.layer_count).map_err(named(2))?;
+        record(3)?;
+        let (bytes, base) = record(4)?;
+        let stops = Stops::parse(bytes, base, config.vocab_size).map_err(named(4))?;
+        let (bytes, base) = record(5)?;
+        let sampling = SamplingDefaults::parse(bytes, base).map_err(named(5))?;
+        record(6)?;
+
+        let mut slots = [None; Role::ALL.len()];
+        let mut layer_entries = 0usize;
+        for (slot, role) in slots.iter_mut().zip(Role::ALL) {
+            if role.shape(&config).is_some() {
+                *slot = Some(layer_entries as u8);
+                layer_entries = layer_entries.saturating_add(1);
+            }
+        }
+        let model = Self { container, config, rope, stops, sampling, windows, slots, layer_entries };
+        model.check_tensors()?;
+        Ok(model)
+    }
+
+    fn check_tensors(&self) -> Result<(), Error> {
+        let mut index = RESERVED.len();
+        for spec in tensors(&self.config) {
+            let at = self.container.entry_offset(index as u32);
+            let fail = |code, field: usize| Error::new(code).at(at.saturating_add(field as u64)).entry(index as u32);
+            let hash = spec.name_hash();
+            let entry = match self.container.entry(index) {
+                Some(entry) if entry.name_hash == hash => entry,
+                _ => return Err(wrong_entry(&self.container, index, hash)),
+            };
+            let vector = spec.cols == 0;
+            let dtype_fits = if vector { entry.dtype == DType::F32 } else { entry.dtype != DType::Bytes };
+            if !dtype_fits {
+                return Err(fail(Code::TensorDType, directory::DTYPE));
+            }
+            let rank = if vector { 1 } else { 2 };
+            if entry.rank != rank || entry.dims != [spec.rows as u32, spec.cols as u32, 0, 0] {
+                return Err(fail(Code::TensorShape, directory::DIMS));
+            }
+            weights::check_values(entry.dtype, self.container.payload(index))
+                .map_err(|(code, at)| Error::new(code).at(entry.byte_offset.saturating_add(at)).entry(index as u32))?;
+            index = index.saturating_add(1);
+        }
+        if index != self.container.header().tensor_count as usize {
+            let at = self.container.entry_offset(index as u32);
+            return Err(Error::new(Code::UnexpectedTensor).at(at).entry(index as u32));
+        }
+        Ok(())
+    }
+
+    /// The file's structure.
+    pub fn container(&self) -> &Container<'a> {
+        &self.container
+    }
+
+    /// Bytes of the tokenizer section.
+    pub fn tokenizer_bytes(&self) -> &'a [u8] {
+        self.container.tokenizer()
+    }
+
+    /// Bytes of the template record; empty for a model without template.
+    pub fn template_bytes(&self) -> &'a [u8] {
+        self.container.payload(3)
+    }
+
+    /// Bytes of the provenance record, CBOR.
+    pub fn provenance(&self) -> &'a [u8] {
+        self.container.payload(6)
+    }
+
+    /// Keys a query of `layer` sees, its own included; 0: all.
+    pub fn window(&self, layer: usize) -> usize {
+        let words = self.windows.as_chunks::<4>().0;
+        words.get(layer).map_or(0, |word| u32::from_le_bytes(*word) as usize)
+    }
+}
+
+/// What to say of entry `index`, which is not the one that must stand there.
+fn wrong_entry(container: &Container<'_>, index: usize, expected: u64) -> Error {
+    let code = match container.find_hash(expected) {
+        Some(_) => Code::UnexpectedTensor,
+        None => Code::MissingTensor,
+    };
+    Error::new(code).at(container.entry_offset(index as u32)).entry(index as u32)
+}

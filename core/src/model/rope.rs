@@ -1,0 +1,88 @@
+//! `@rope`: the frequencies of the rotary positions, as the publisher's framework computes them.
+
+use crate::bytes::Reader;
+use crate::error::{Code, Error};
+
+/// Most tables.
+pub const MAX_TABLES: usize = 4;
+/// Table index of a layer without rotation.
+pub const NO_ROTATION: u8 = 255;
+
+/// One set of frequencies.
+#[derive(Clone, Copy, Debug)]
+pub struct RopeTable<'a> {
+    /// Dimensions at the start of each head that rotate; the rest passes through.
+    pub rotary_dim: usize,
+    /// Factor of cosine and sine.
+    pub attention_factor: f32,
+    /// `rotary_dim / 2` frequencies in radians per position.
+    pub inv_freq: &'a [f32],
+}
+
+/// All tables, and which one each layer uses.
+#[derive(Clone, Copy, Debug)]
+pub struct Rope<'a> {
+    tables: [Option<RopeTable<'a>>; MAX_TABLES],
+    of_layer: &'a [u8],
+}
+
+impl<'a> Rope<'a> {
+    /// Reads the record, which stands at `base` in the file.
+    ///
+    /// # Errors
+    /// The first rule that does not hold, with its offset.
+    pub fn parse(record: &'a [u8], base: u64, head_dim: usize, layer_count: usize) -> Result<Self, Error> {
+        let mut r = Reader::new(record, base, Code::RopeTooShort);
+        let count = r.u32()? as usize;
+        if count > MAX_TABLES {
+            return Err(Error::new(Code::RopeTableCount).at(base));
+        }
+        let mut tables = [None; MAX_TABLES];
+        for table in tables.iter_mut().take(count) {
+            let at = r.offset();
+            let rotary_dim = r.u32()? as usize;
+            if rotary_dim == 0 || rotary_dim % 2 != 0 || rotary_dim > head_dim {
+                return Err(Error::new(Code::RotaryDim).at(at));
+            }
+            let at = r.offset();
+            let attention_factor = r.f32()?;
+            if !attention_factor.is_finite() {
+                return Err(Error::new(Code::RopeFloat).at(at));
+            }
+            let at = r.offset();
+            let bytes = r.take((rotary_dim / 2).saturating_mul(4))?;
+            let inv_freq: &[f32] =
+                bytemuck::try_cast_slice(bytes).map_err(|_| Error::new(Code::ModelMisaligned).at(at))?;
+            if let Some(bad) = inv_freq.iter().position(|f| !f.is_finite()) {
+                return Err(Error::new(Code::RopeFloat).at(at.saturating_add((bad as u64).saturating_mul(4))));
+            }
+            *table = Some(RopeTable { rotary_dim, attention_factor, inv_freq });
+        }
+        let at = r.offset();
+        let of_layer = r.take(layer_count)?;
+        let known = |index: u8| index == NO_ROTATION || usize::from(index) < count;
+        if let Some(bad) = of_layer.iter().position(|&index| !known(index)) {
+            return Err(Error::new(Code::RopeTableIndex).at(at.saturating_add(bad as u64)));
+        }
+        if !r.rest().is_empty() {
+            return Err(Error::new(Code::RopeTrailing).at(r.offset()));
+        }
+        Ok(Self { tables, of_layer })
+    }
+
+    /// Number of the table of `layer`; `None` where it does not rotate.
+    pub fn table_index(&self, layer: usize) -> Option<usize> {
+        let index = *self.of_layer.get(layer)?;
+        if index == NO_ROTATION { None } else { Some(usize::from(index)) }
+    }
+
+    /// Table number `index`.
+    pub fn table(&self, index: usize) -> Option<RopeTable<'a>> {
+        *self.tables.get(index)?
+    }
+
+    /// All tables.
+    pub fn tables(&self) -> impl Iterator<Item = RopeTable<'a>> + '_ {
+        self.tables.iter().flatten().copied()
+    }
+}

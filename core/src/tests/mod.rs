@@ -1,0 +1,4 @@
+//! Test material shared by the layers.
+
+pub mod build;
+mod container;
