@@ -171,10 +171,10 @@ impl Header {
         if self.layer_count > MAX_LAYERS {
             return Some((Code::LayerCount, LAYER_COUNT));
         }
-        if self.head_count % self.kv_head_count != 0 {
+        if !self.head_count.is_multiple_of(self.kv_head_count) {
             return Some((Code::KvHeadCount, KV_HEAD_COUNT));
         }
-        if self.head_dim % 2 != 0 {
+        if !self.head_dim.is_multiple_of(2) {
             return Some((Code::HeadDimOdd, HEAD_DIM));
         }
         if !(self.rope_theta.is_finite() && self.rope_theta > 0.0) {

@@ -41,7 +41,7 @@ impl<'a> Rope<'a> {
         for table in tables.iter_mut().take(count) {
             let at = r.offset();
             let rotary_dim = r.u32()? as usize;
-            if rotary_dim == 0 || rotary_dim % 2 != 0 || rotary_dim > head_dim {
+            if rotary_dim == 0 || !rotary_dim.is_multiple_of(2) || rotary_dim > head_dim {
                 return Err(Error::new(Code::RotaryDim).at(at));
             }
             let at = r.offset();
