@@ -1,10 +1,8 @@
 //! `slm`: convert, inspect, run and check compact language models.
 
-mod commands;
-mod failure;
-
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
+use tinyrustlm_cli::commands;
 
 #[derive(Parser)]
 #[command(name = "slm", version, about, long_about = None)]

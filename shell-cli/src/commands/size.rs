@@ -4,7 +4,7 @@ use crate::failure::{Failure, Kind};
 use std::path::PathBuf;
 
 /// Arguments of `slm size`.
-#[derive(clap::Args)]
+#[derive(Debug, clap::Args)]
 pub struct Args {
     /// The file to measure.
     file: PathBuf,

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# The core's compiled code calls neither a panic nor the allocator: check-symbols.sh [TARGET...]
+#
+# Builds the rlib of the core in release without LTO, so that every call is still a symbol, and lists the undefined ones
+# of core::panicking and of the allocator. allowed-symbols.txt names exceptions, one symbol a line; it is meant to be empty.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+host=$(rustc -vV | sed -n 's/^host: //p')
+failed=0
+for target in "${@:-$host}"; do
+    CARGO_PROFILE_RELEASE_LTO=off cargo build --quiet --release --locked -p tinyrustlm-core --target "$target" \
+        --target-dir target/symbols
+    rlib=target/symbols/$target/release/libtinyrustlm_core.rlib
+    # GNU nm reads foreign ELF objects by their generic form; the metadata member is no object, hence 2>/dev/null.
+    symbols=$(nm -C "$rlib" 2>/dev/null || true)
+    count=$(grep -c ' T ' <<<"$symbols" || true)
+    # A check that reads nothing passes everything.
+    [ "$count" -gt 0 ] || { echo "$rlib: no function found, nothing was checked" >&2; exit 1; }
+    bad=$(sed -n 's/^ *U //p' <<<"$symbols" |
+        grep -E '^core::.*(panic|fail|expect)|__rust_(alloc|realloc|dealloc)|__rg_alloc|alloc::alloc' |
+        sort -u | grep -vxF -f <(grep -v '^#' linker/allowed-symbols.txt) || true)
+    if [ -n "$bad" ]; then
+        echo "$target: the core calls" >&2
+        sed 's/^/  /' <<<"$bad" >&2
+        failed=1
+    else
+        echo "$target: $count public functions, no call of a panic or an allocator"
+    fi
+done
+exit $failed

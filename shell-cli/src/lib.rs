@@ -1,0 +1,4 @@
+//! What the program `slm` is made of, as a library, so that fixtures and tests use the same converter and compilers.
+
+pub mod commands;
+pub mod failure;
