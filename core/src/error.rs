@@ -282,6 +282,28 @@ codes! {
     // Plan, kernels, forward, session, 300-399.
     /// A prompt of no tokens.
     EmptyPrompt = 300, InvalidLength;
+    /// A token id that is no id of the vocabulary; the index is its position in the input.
+    TokenRange = 301, InvalidLength;
+    /// A context or batch of no positions.
+    EmptyPlan = 302, InvalidLength;
+    /// The planned memory does not fit the address space.
+    PlanTooLarge = 303, InvalidLength;
+    /// The memory handed over is less than planned; the offset is the bytes needed.
+    MemoryTooSmall = 304, InvalidLength;
+    /// The plan was made for another model.
+    PlanMismatch = 305, InvalidLength;
+    /// More positions to keep than there are.
+    TruncateLength = 306, InvalidLength;
+    /// Attention gave a value that is not finite; the index is the layer.
+    NonFiniteAttention = 307, GenerationFailed;
+    /// The FFN gave a value that is not finite; the index is the layer.
+    NonFiniteFfn = 308, GenerationFailed;
+    /// A logit is not finite; the index is its token id.
+    NonFiniteLogits = 309, GenerationFailed;
+    /// A kernel was called with slices that do not fit its shapes: a fault of this library.
+    KernelShape = 310, ShapeMismatch;
+    /// The embedding of a token has a value that is not finite after scaling.
+    NonFiniteEmbedding = 311, GenerationFailed;
 
     // Sampler, stops, stream, generation, 400-499.
     /// A sampling parameter that is not finite or out of range.

@@ -19,6 +19,15 @@ pub mod memory;
 pub mod container;
 pub mod model;
 
+pub mod kv_cache;
+pub mod plan;
+pub mod scratch;
+
+pub mod forward;
+pub mod kernels;
+pub mod ops;
+pub mod session;
+
 pub use error::{Class, Code, Error};
 pub use memory::Block64;
 

@@ -166,10 +166,9 @@ impl<'a> Container<'a> {
 
     /// Bytes of payload `index`; empty beyond the last.
     pub fn payload(&self, index: usize) -> &'a [u8] {
-        match self.entry(index) {
-            Some(entry) => slice(self.bytes, entry.byte_offset, entry.byte_length).unwrap_or(&[]),
-            None => &[],
-        }
+        let (start, length) = (self.u64_of(index, directory::BYTE_OFFSET), self.u64_of(index, directory::BYTE_LENGTH));
+        let range = start.zip(length);
+        range.and_then(|(start, length)| slice(self.bytes, start, length)).unwrap_or(&[])
     }
 
     /// All names, in the order of the directory.

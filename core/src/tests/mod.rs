@@ -2,3 +2,5 @@
 
 pub mod build;
 mod container;
+mod naive;
+mod session;

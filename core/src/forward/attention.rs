@@ -1,0 +1,116 @@
+//! The attention half of a layer.
+
+use super::Pass;
+use crate::error::Error;
+use crate::kernels::for_each_row_in_space;
+use crate::kv_cache::{KvCache, LayerCache};
+use crate::model::Layer;
+use crate::ops::attention::{Attend, attend};
+use crate::ops::rms_norm::rms_norm;
+use crate::ops::rope::rotate;
+use crate::scratch::Scratch;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+impl Pass<'_, '_> {
+    /// `x = x + attention(norm(x))`. Gives `false` when something is not finite.
+    pub(super) fn attention(
+        self,
+        index: usize,
+        layer: &Layer<'_>,
+        scratch: &mut Scratch<'_>,
+        cache: &mut KvCache<'_>,
+    ) -> Result<bool, Error> {
+        let config = &self.model.config;
+        let kv_size = config.kv_size();
+        let LayerCache { keys, values } = cache.layer(index, self.context.saturating_mul(kv_size));
+        let first = self.position.saturating_mul(kv_size);
+        let rows = first..first.saturating_add(self.tokens.saturating_mul(kv_size));
+        let queries_len = self.tokens.saturating_mul(config.query_size());
+        let queries = scratch.queries.get_mut(..queries_len).unwrap_or(&mut []);
+        let attended = scratch.attended.get_mut(..queries_len).unwrap_or(&mut []);
+
+        let input = self.block_input(scratch.x, scratch.normed, layer.attn_norm);
+        // Keys and values are computed where the cache keeps them.
+        let new_keys = keys.get_mut(rows.clone()).unwrap_or(&mut []);
+        let new_values = values.get_mut(rows).unwrap_or(&mut []);
+        let mut finite = self.linear(
+            input,
+            scratch.codes,
+            scratch.steps,
+            [(layer.wq, &mut *queries), (layer.wk, &mut *new_keys), (layer.wv, new_values)],
+        )?;
+        for (norm, x) in [(layer.q_norm, &mut *queries), (layer.k_norm, &mut *new_keys)] {
+            if let Some(norm) = norm {
+                rms_norm(self.isa, x, norm, config.rms_norm_epsilon);
+            }
+        }
+        if let Some(table) = self.model.rope.table_index(index) {
+            self.rotate(table, (scratch.cos, scratch.sin), queries, new_keys);
+        }
+
+        finite &= self.attend(index, queries, keys, values, attended, scratch.scores);
+        finite &= self.linear(attended, scratch.codes, scratch.steps, [(layer.wo, &mut *scratch.branch)])?;
+        Ok(self.add_branch(scratch, layer.attn_post_norm) && finite)
+    }
+
+    fn rotate(self, table: usize, (cos, sin): (&[f32], &[f32]), queries: &mut [f32], keys: &mut [f32]) {
+        let config = &self.model.config;
+        let half = (config.head_dim / 2).max(1);
+        let used = self.model.rope.table(table).map_or(0, |table| table.inv_freq.len());
+        let first = table.saturating_mul(self.tokens);
+        let angles = cos.chunks_exact(half).zip(sin.chunks_exact(half)).skip(first);
+        let queries = queries.chunks_exact_mut(config.query_size().max(1));
+        let keys = keys.chunks_exact_mut(config.kv_size().max(1));
+        for ((queries, keys), (cos, sin)) in queries.zip(keys).zip(angles) {
+            let (cos, sin) = (cos.get(..used).unwrap_or(cos), sin.get(..used).unwrap_or(sin));
+            rotate(self.isa, queries, config.head_dim, cos, sin);
+            rotate(self.isa, keys, config.head_dim, cos, sin);
+        }
+    }
+
+    /// All heads of all tokens. A task is one key head of one token; each part has scores of its own.
+    fn attend(
+        self,
+        index: usize,
+        queries: &[f32],
+        keys: &[f32],
+        values: &[f32],
+        attended: &mut [f32],
+        scores: &mut [f32],
+    ) -> bool {
+        let config = &self.model.config;
+        let (dim, kv_heads, stride) = (config.head_dim, config.kv_head_count.max(1), config.kv_size());
+        let group = config.query_size() / kv_heads;
+        let tasks = self.tokens.saturating_mul(kv_heads);
+        let window = self.model.window(index);
+        let finite = AtomicBool::new(true);
+        for_each_row_in_space(self.workers, tasks, attended, self.score_parts, scores, |task, out, scores| {
+            let (token, head) = (task / kv_heads, task % kv_heads);
+            let end = self.position.saturating_add(token).saturating_add(1);
+            let start = if window == 0 { 0 } else { end.saturating_sub(window) };
+            let from = start.saturating_mul(stride).saturating_add(head.saturating_mul(dim));
+            let to = end.saturating_mul(stride);
+            let first_query = task.saturating_mul(group);
+            let done = attend(
+                self.isa,
+                Attend {
+                    queries: queries.get(first_query..first_query.saturating_add(group)).unwrap_or(&[]),
+                    keys: keys.get(from..to).unwrap_or(&[]),
+                    values: values.get(from..to).unwrap_or(&[]),
+                    stride,
+                    head_dim: dim,
+                    positions: end.saturating_sub(start),
+                    scale: config.attention_scale,
+                    softcap: config.attention_softcap,
+                    scores,
+                    score_stride: self.context,
+                    out,
+                },
+            );
+            if !done {
+                finite.store(false, Ordering::Relaxed);
+            }
+        });
+        finite.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,26 @@
+//! The feed-forward half of a layer.
+
+use super::Pass;
+use crate::error::Error;
+use crate::kernels::for_each_row;
+use crate::model::Layer;
+use crate::ops::activation::gate;
+use crate::scratch::Scratch;
+
+impl Pass<'_, '_> {
+    /// `x = x + down(act(gate(norm(x))) * up(norm(x)))`. Gives `false` when something is not finite.
+    pub(super) fn ffn(self, layer: &Layer<'_>, scratch: &mut Scratch<'_>) -> Result<bool, Error> {
+        let config = &self.model.config;
+        let len = self.tokens.saturating_mul(config.ffn_size);
+        let input = self.block_input(scratch.x, scratch.normed, layer.ffn_norm);
+        let products = [(layer.w1, &mut *scratch.gate), (layer.w3, &mut *scratch.up)];
+        let mut finite = self.linear(input, scratch.codes, scratch.steps, products)?;
+        let gated = scratch.gate.get_mut(..len).unwrap_or(&mut []);
+        let up = scratch.up.get_mut(..len).unwrap_or(&mut []);
+        for_each_row(self.workers, self.tokens, gated, up, |_, gated, up| {
+            gate(self.isa, config.activation, gated, up);
+        });
+        finite &= self.linear(gated, scratch.codes, scratch.steps, [(layer.w2, &mut *scratch.branch)])?;
+        Ok(self.add_branch(scratch, layer.ffn_post_norm) && finite)
+    }
+}

@@ -1,0 +1,126 @@
+//! One pass of the generic decoder (`SPEC.md`, section 6) over a run of tokens: several tokens share each pass over
+//! the weights, and get the bits they would get one by one.
+
+mod attention;
+mod ffn;
+mod linear;
+
+use crate::error::{Code, Error};
+use crate::kernels::{Isa, Workers};
+use crate::kv_cache::KvCache;
+use crate::model::Model;
+use crate::ops::activation::finish_logits;
+use crate::ops::embed::embed;
+use crate::ops::residual::add_scaled;
+use crate::ops::rms_norm::rms_norm;
+use crate::ops::rope::angles;
+use crate::scratch::Scratch;
+
+/// What a pass runs on.
+#[derive(Clone, Copy)]
+pub(crate) struct Pass<'p, 'm> {
+    pub model: &'p Model<'m>,
+    pub isa: Isa,
+    pub workers: &'p dyn Workers,
+    /// Positions the cache holds.
+    pub context: usize,
+    /// Regions of scores.
+    pub score_parts: usize,
+    /// Tokens of this pass.
+    pub tokens: usize,
+    /// Position of the first.
+    pub position: usize,
+}
+
+impl Pass<'_, '_> {
+    /// Runs `ids`, at most the planned batch, through all layers. Keys and values go to rows `position` and following
+    /// of the cache; whether they count is the caller's decision.
+    ///
+    /// # Errors
+    /// The layer or logit that is not finite.
+    pub(crate) fn layers(self, ids: &[u32], scratch: &mut Scratch<'_>, cache: &mut KvCache<'_>) -> Result<(), Error> {
+        let config = &self.model.config;
+        let hidden = config.hidden_size;
+        let embedding = self.model.embedding();
+        for (&id, x) in ids.iter().zip(scratch.x.chunks_exact_mut(hidden)) {
+            embed(&embedding, id as usize, config.embedding_scale, x);
+            // Adding nothing is the check: a scale can overflow a weight.
+            if !x.iter().all(|v| v.is_finite()) {
+                return Err(Error::new(Code::NonFiniteEmbedding).entry(id));
+            }
+        }
+        self.angles(scratch);
+        for index in 0..config.layer_count {
+            let layer = self.model.layer(index);
+            let failed = |code| Error::new(code).entry(index as u32);
+            if !self.attention(index, &layer, scratch, cache)? {
+                return Err(failed(Code::NonFiniteAttention));
+            }
+            if !self.ffn(&layer, scratch)? {
+                return Err(failed(Code::NonFiniteFfn));
+            }
+        }
+        Ok(())
+    }
+
+    /// The logits of the pass's last token.
+    ///
+    /// # Errors
+    /// `NonFiniteLogits` with the id.
+    pub(crate) fn head(mut self, scratch: &mut Scratch<'_>, logits: &mut [f32]) -> Result<(), Error> {
+        let config = &self.model.config;
+        let hidden = config.hidden_size;
+        let last = self.tokens.saturating_sub(1).saturating_mul(hidden);
+        let x = scratch.x.get(last..).and_then(|x| x.get(..hidden)).unwrap_or(&[]);
+        for (to, from) in scratch.normed.iter_mut().zip(x) {
+            *to = *from;
+        }
+        self.tokens = 1;
+        let normed = scratch.normed.get_mut(..hidden).unwrap_or(&mut []);
+        rms_norm(self.isa, normed, self.model.final_norm(), config.rms_norm_epsilon);
+        let head = crate::model::Linear { matrix: self.model.head(), bias: None };
+        let finite = self.linear(normed, scratch.codes, scratch.steps, [(head, &mut *logits)])?;
+        if !(finish_logits(self.isa, logits, config.logit_divisor, config.logit_softcap) && finite) {
+            let id = logits.iter().position(|v| !v.is_finite()).unwrap_or(0);
+            return Err(Error::new(Code::NonFiniteLogits).entry(id as u32));
+        }
+        Ok(())
+    }
+
+    /// Cosines and sines, `[tables, tokens, head_dim / 2]`, once for all layers.
+    fn angles(self, scratch: &mut Scratch<'_>) {
+        let half = (self.model.config.head_dim / 2).max(1);
+        let mut rows = scratch.cos.chunks_exact_mut(half).zip(scratch.sin.chunks_exact_mut(half));
+        for table in self.model.rope.tables() {
+            for (token, (cos, sin)) in (0..self.tokens).zip(&mut rows) {
+                angles(&table, self.position.saturating_add(token), cos, sin);
+            }
+        }
+    }
+
+    /// `x = x + norm(branch) * residual_scale`; `false` when a result is not finite.
+    fn add_branch(self, scratch: &mut Scratch<'_>, norm: Option<&[f32]>) -> bool {
+        let config = &self.model.config;
+        let len = self.tokens.saturating_mul(config.hidden_size);
+        let branch = scratch.branch.get_mut(..len).unwrap_or(&mut []);
+        if let Some(norm) = norm {
+            rms_norm(self.isa, branch, norm, config.rms_norm_epsilon);
+        }
+        let x = scratch.x.get_mut(..len).unwrap_or(&mut []);
+        add_scaled(self.isa, x, branch, config.residual_scale)
+    }
+
+    /// The input of a block: the stream, normed where the family norms it there.
+    fn block_input<'s>(self, x: &[f32], normed: &'s mut [f32], norm: Option<&[f32]>) -> &'s [f32] {
+        let config = &self.model.config;
+        let len = self.tokens.saturating_mul(config.hidden_size);
+        let normed = normed.get_mut(..len).unwrap_or(&mut []);
+        for (to, from) in normed.iter_mut().zip(x) {
+            *to = *from;
+        }
+        if let Some(norm) = norm {
+            rms_norm(self.isa, normed, norm, config.rms_norm_epsilon);
+        }
+        normed
+    }
+}

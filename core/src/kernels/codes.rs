@@ -1,0 +1,120 @@
+//! Activations as 16-bit codes per block of 32 columns (`SPEC.md`, 5.2).
+
+use crate::container::directory::BLOCK_COLS;
+use bytemuck::{Pod, Zeroable};
+
+/// Where the codes of four columns stand in memory: columns 0, 2, 1, 3. A pair of codes then meets the even or the
+/// odd bytes (or nibbles) of a weight vector, which is how the kernels take them apart.
+pub const CODE_ORDER: [usize; 4] = [0, 2, 1, 3];
+
+/// Below this bit pattern, 2^-100, a block counts as zero.
+const LEAST_AMAX: u32 = 0x0d80_0000;
+const INFINITY: u32 = 0x7f80_0000;
+/// 1.5 * 2^23: adding it rounds to the nearest integer, ties to even, and leaves that integer in the low bits.
+const ROUNDER: f32 = 12_582_912.0;
+
+/// The codes of several input vectors: for each token `blocks` blocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Codes<'a> {
+    /// `[tokens, blocks, 32]`, in [`CODE_ORDER`].
+    pub codes: &'a [i16],
+    /// `[tokens, blocks]`.
+    pub steps: &'a [Step],
+}
+
+/// What a block of codes stands for.
+#[derive(Clone, Copy, PartialEq, Pod, Zeroable, Debug)]
+#[repr(C)]
+pub struct Step {
+    /// The value of one code step.
+    pub d: f32,
+    /// The sum of the codes.
+    pub sum: i32,
+}
+
+/// Fills the codes and steps of one input vector. The slices have a block for each 32 columns.
+///
+/// Gives `false` when a value is not finite.
+#[inline(always)]
+pub fn encode(x: &[f32], codes: &mut [i16], steps: &mut [Step]) -> bool {
+    let mut finite = true;
+    let (codes, _) = codes.as_chunks_mut::<BLOCK_COLS>();
+    for ((x, codes), step) in x.chunks(BLOCK_COLS).zip(codes).zip(steps) {
+        let mut block = [0.0f32; BLOCK_COLS];
+        match x.first_chunk() {
+            Some(whole) => block = *whole,
+            None => block.iter_mut().zip(x).for_each(|(to, from)| *to = *from),
+        }
+        finite &= encode_block(&block, codes, step);
+    }
+    finite
+}
+
+#[inline(always)]
+fn encode_block(x: &[f32; BLOCK_COLS], codes: &mut [i16; BLOCK_COLS], step: &mut Step) -> bool {
+    let amax = x.iter().fold(0u32, |amax, v| amax.max(v.to_bits() & 0x7fff_ffff));
+    if amax < LEAST_AMAX {
+        *codes = [0; BLOCK_COLS];
+        *step = Step { d: 0.0, sum: 0 };
+        return true;
+    }
+    let d = f32::from_bits(amax) / 32767.0;
+    // |x / d| is at most 32767.004, so no code leaves -32767..=32767.
+    let mut natural = [0i16; BLOCK_COLS];
+    for (code, x) in natural.iter_mut().zip(x) {
+        *code = (x / d + ROUNDER).to_bits() as i16;
+    }
+    *step = Step { d, sum: natural.iter().fold(0i32, |sum, &code| sum.wrapping_add(i32::from(code))) };
+    let (to, _) = codes.as_chunks_mut::<4>();
+    for (to, [c0, c1, c2, c3]) in to.iter_mut().zip(natural.as_chunks::<4>().0) {
+        *to = [*c0, *c2, *c1, *c3];
+    }
+    amax < INFINITY
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::build::Random;
+    use std::vec;
+    use std::vec::Vec;
+
+    fn one(x: &[f32]) -> (Vec<i16>, Vec<Step>, bool) {
+        let blocks = x.len().div_ceil(32);
+        let (mut codes, mut steps) = (vec![7; blocks * 32], vec![Step { d: 7.0, sum: 7 }; blocks]);
+        let finite = encode(x, &mut codes, &mut steps);
+        (codes, steps, finite)
+    }
+
+    #[test]
+    fn codes_are_those_of_the_specification() {
+        let mut random = Random(3);
+        for n in 1..70 {
+            let x: Vec<f32> = (0..n).map(|_| random.float() * 3.0).collect();
+            let (codes, steps, finite) = one(&x);
+            assert!(finite);
+            for (b, block) in x.chunks(32).enumerate() {
+                let amax = block.iter().fold(0.0f32, |m, v| m.max(v.abs()));
+                let d = amax / 32767.0;
+                assert_eq!(steps[b].d, d);
+                let mut sum = 0;
+                for i in 0..32 {
+                    let exact = block.get(i).map_or(0.0, |v| libm::rintf(v / d)).clamp(-32767.0, 32767.0) as i16;
+                    assert_eq!(codes[b * 32 + i / 4 * 4 + CODE_ORDER[i % 4]], exact);
+                    sum += i32::from(exact);
+                }
+                assert_eq!(steps[b].sum, sum);
+            }
+        }
+    }
+
+    #[test]
+    fn tiny_and_infinite_blocks() {
+        let least = f32::from_bits(LEAST_AMAX);
+        assert_eq!(one(&[least]).0[0], 32767);
+        assert_eq!(one(&[f32::from_bits(LEAST_AMAX - 1)]), (vec![0; 32], vec![Step { d: 0.0, sum: 0 }], true));
+        assert_eq!(one(&[-f32::MAX]).0[0], -32767);
+        assert!(!one(&[1.0, f32::INFINITY]).2);
+        assert!(!one(&[1.0, 2.0, f32::NAN]).2);
+    }
+}

@@ -1,0 +1,202 @@
+//! The inner loops: matrix products and lane arithmetic, for each instruction set under the same names, chosen once
+//! by the shell through an [`Isa`].
+//!
+//! Contract of every matrix product: weights `[rows, cols]` as they lie in the file, inputs `[tokens, cols]`, outputs
+//! `[tokens, rows]`; each output is one fixed sequence of IEEE operations (`SPEC.md`, section 5), so backends, numbers
+//! of tokens and numbers of parts give the same bits.
+
+pub mod codes;
+mod dispatch;
+pub mod f16;
+mod lanes;
+mod scalar;
+mod workers;
+
+pub use codes::{Codes, Step};
+pub use dispatch::{Isa, Task};
+pub use lanes::{LANES, Lanes, dot16};
+pub use workers::{Serial, Workers, for_each_row, for_each_row_in_space, share};
+
+use crate::container::DType;
+use crate::container::directory::GROUP_ROWS;
+use crate::error::{Code, Error};
+use crate::model::{Linear, Matrix};
+use core::ops::Range;
+use workers::Shared;
+
+/// A matrix in row groups of 8.
+#[derive(Clone, Copy)]
+pub(crate) struct Quantised<'a> {
+    dtype: DType,
+    /// Column blocks of a row.
+    blocks: usize,
+    group_bytes: usize,
+    group_scales: usize,
+    data: &'a [u8],
+}
+
+impl<'a> Quantised<'a> {
+    /// The blocks of row group `index`; empty beyond the last.
+    #[inline(always)]
+    fn row_group(&self, index: usize) -> &'a [u8] {
+        let len = self.blocks.saturating_mul(self.group_bytes);
+        let start = index.saturating_mul(len);
+        self.data.get(start..start.saturating_add(len)).unwrap_or(&[])
+    }
+}
+
+/// A row-major matrix of floats.
+#[derive(Clone, Copy)]
+pub(crate) struct Floats<'a> {
+    cols: usize,
+    data: &'a [f32],
+}
+
+impl<'a> Floats<'a> {
+    /// Rows 8 * index and following, at most 8 of them.
+    #[inline(always)]
+    fn rows_of(&self, index: usize) -> &'a [f32] {
+        let len = self.cols.saturating_mul(GROUP_ROWS);
+        let start = index.saturating_mul(len);
+        let rest = self.data.get(start..).unwrap_or(&[]);
+        rest.get(..len).unwrap_or(rest)
+    }
+}
+
+/// Where a part writes: its row groups of every token's output.
+pub(crate) struct Tile<'a> {
+    out: &'a Shared<'a, f32>,
+    tokens: usize,
+    rows: usize,
+    bias: Option<&'a [f32]>,
+}
+
+impl Tile<'_> {
+    /// Writes the outputs of row group `group` for `token`, the bias added; rows beyond the last are dropped.
+    #[inline(always)]
+    #[allow(unsafe_code)]
+    fn put(&self, token: usize, group: usize, values: &[f32; GROUP_ROWS]) {
+        let row = group.saturating_mul(GROUP_ROWS);
+        let len = self.rows.saturating_sub(row).min(GROUP_ROWS);
+        if token >= self.tokens || len == 0 {
+            return;
+        }
+        // SAFETY: each row group belongs to one part, and a part writes it alone, one token after the other; the
+        // results of different (token, row group) pairs do not overlap.
+        let to = unsafe { self.out.range(token.saturating_mul(self.rows).saturating_add(row), len) };
+        for (to, value) in to.iter_mut().zip(values) {
+            *to = *value;
+        }
+        if let Some(bias) = self.bias {
+            for (to, bias) in to.iter_mut().zip(bias.get(row..).unwrap_or(&[])) {
+                *to += *bias;
+            }
+        }
+    }
+}
+
+/// The inputs of a product: `[tokens, cols]` floats, and their codes where a matrix is quantised.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    /// Input vectors.
+    pub tokens: usize,
+    /// Columns.
+    pub cols: usize,
+    /// `[tokens, cols]`.
+    pub floats: &'a [f32],
+    /// For quantised matrices.
+    pub codes: Codes<'a>,
+}
+
+/// One of the products that share their inputs.
+#[derive(Debug)]
+pub struct Product<'a> {
+    /// Weights `[rows, cols]` and bias.
+    pub linear: Linear<'a>,
+    /// `[tokens, rows]`.
+    pub out: &'a mut [f32],
+}
+
+/// Row groups a part should at least have, so that waking a worker pays.
+const LEAST_SHARE: usize = 8;
+
+/// Computes all `products` of `input`, their rows spread over `workers`.
+///
+/// # Errors
+/// `KernelShape` when a slice has not the length its shape needs.
+pub fn matmul<const N: usize>(
+    isa: Isa,
+    workers: &dyn Workers,
+    input: &Input<'_>,
+    products: [Product<'_>; N],
+) -> Result<(), Error> {
+    let mut groups = 0usize;
+    for product in &products {
+        check(input, &product.linear, product.out)?;
+        groups = groups.saturating_add(product.linear.matrix.row_groups());
+    }
+    let products = products.map(|product| (product.linear, Shared::new(product.out)));
+    let parts = workers.count().min(groups / LEAST_SHARE).max(1);
+    workers.run(parts, &|part| {
+        // The row groups of all products in one line; this part's stretch of it.
+        let mine = share(groups, parts, part);
+        let mut first = 0usize;
+        for (linear, out) in &products {
+            let count = linear.matrix.row_groups();
+            let from = mine.start.max(first).saturating_sub(first);
+            let to = mine.end.saturating_sub(first).min(count);
+            if from < to {
+                let tile = Tile { out, tokens: input.tokens, rows: linear.matrix.rows, bias: linear.bias };
+                run(isa, &linear.matrix, input, &tile, from..to);
+            }
+            first = first.saturating_add(count);
+        }
+    });
+    Ok(())
+}
+
+fn check(input: &Input<'_>, linear: &Linear<'_>, out: &[f32]) -> Result<(), Error> {
+    let matrix = &linear.matrix;
+    let times = |a: usize, b: usize| a.checked_mul(b);
+    let blocks = matrix.blocks();
+    let input_fits = match matrix.dtype {
+        DType::F32 => {
+            times(input.tokens, matrix.cols) == Some(input.floats.len())
+                && times(matrix.rows, matrix.cols) == Some(matrix.floats().len())
+        }
+        dtype => {
+            let need = times(input.tokens, blocks);
+            let data = times(matrix.row_groups(), blocks).and_then(|groups| times(groups, dtype.group_bytes()));
+            need == Some(input.codes.steps.len())
+                && need.and_then(|need| times(need, 32)) == Some(input.codes.codes.len())
+                && data == Some(matrix.data.len())
+                && dtype != DType::Bytes
+        }
+    };
+    let bias_fits = linear.bias.is_none_or(|bias| bias.len() == matrix.rows);
+    let out_fits = times(input.tokens, matrix.rows) == Some(out.len());
+    if input_fits && bias_fits && out_fits && input.cols == matrix.cols {
+        Ok(())
+    } else {
+        Err(Error::new(Code::KernelShape))
+    }
+}
+
+fn run(isa: Isa, matrix: &Matrix<'_>, input: &Input<'_>, out: &Tile<'_>, groups: Range<usize>) {
+    match matrix.dtype {
+        DType::F32 => {
+            let w = Floats { cols: matrix.cols, data: matrix.floats() };
+            dispatch::matmul_f32(isa, &w, input.floats, out, groups);
+        }
+        dtype => {
+            let w = Quantised {
+                dtype,
+                blocks: matrix.blocks(),
+                group_bytes: dtype.group_bytes().max(1),
+                group_scales: dtype.group_scales(),
+                data: matrix.data,
+            };
+            dispatch::matmul_quantised(isa, &w, &input.codes, out, groups);
+        }
+    }
+}

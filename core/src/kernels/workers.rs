@@ -1,0 +1,148 @@
+//! Spreading work: parts that write to rows of their own.
+
+use core::marker::PhantomData;
+use core::ops::Range;
+
+/// Who runs the parts of a job. Results never depend on it.
+///
+/// # Safety
+/// `run` must call `job` at most once for each index below `parts`, and every call must have returned when `run`
+/// returns.
+#[allow(unsafe_code)]
+pub unsafe trait Workers {
+    /// Parts that can run at the same time, at least 1.
+    fn count(&self) -> usize;
+    /// Calls `job(i)` once for each i below `parts`.
+    fn run(&self, parts: usize, job: &(dyn Fn(usize) + Sync));
+}
+
+/// One part after the other, in the calling thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Serial;
+
+// SAFETY: the loop calls each index once and returns after the last.
+#[allow(unsafe_code)]
+unsafe impl Workers for Serial {
+    fn count(&self) -> usize {
+        1
+    }
+
+    fn run(&self, parts: usize, job: &(dyn Fn(usize) + Sync)) {
+        for part in 0..parts {
+            job(part);
+        }
+    }
+}
+
+/// The items of `part` when `count` items are dealt to `parts` in runs of nearly equal length.
+pub fn share(count: usize, parts: usize, part: usize) -> Range<usize> {
+    let parts = parts.max(1);
+    let edge = |i: usize| (count as u64).saturating_mul(i as u64).checked_div(parts as u64).unwrap_or(0) as usize;
+    edge(part)..edge(part.saturating_add(1))
+}
+
+/// A slice whose disjoint ranges are written by several parts at once.
+pub(crate) struct Shared<'a, T> {
+    start: *mut T,
+    len: usize,
+    life: PhantomData<&'a mut [T]>,
+}
+
+// SAFETY: all access goes through `range`, whose contract keeps the parts apart, so moving the pointer to other
+// threads moves no more than disjoint `&mut [T]`.
+#[allow(unsafe_code)]
+unsafe impl<T: Send> Sync for Shared<'_, T> {}
+// SAFETY: as above; the pointer stands for a `&mut [T]`, which is `Send` when `T` is.
+#[allow(unsafe_code)]
+unsafe impl<T: Send> Send for Shared<'_, T> {}
+
+impl<'a, T> Shared<'a, T> {
+    pub(crate) fn new(slice: &'a mut [T]) -> Self {
+        Self { start: slice.as_mut_ptr(), len: slice.len(), life: PhantomData }
+    }
+
+    /// `slice[start..start + len]`, or an empty slice where that is no range of it.
+    ///
+    /// # Safety
+    /// No two live results may overlap.
+    #[inline(always)]
+    #[allow(unsafe_code, clippy::mut_from_ref)]
+    pub(crate) unsafe fn range(&self, start: usize, len: usize) -> &mut [T] {
+        if start.checked_add(len).is_none_or(|end| end > self.len) {
+            return &mut [];
+        }
+        // SAFETY: the range lies inside the slice this was made from, which is borrowed for 'a; the caller sees to
+        // it that nothing else refers to these elements.
+        unsafe { core::slice::from_raw_parts_mut(self.start.add(start), len) }
+    }
+}
+
+/// Calls `job(i, row i of a, row i of b)` for each i below `count`, spread over `workers`.
+///
+/// Rows have `a.len() / count` and `b.len() / count` elements.
+#[allow(unsafe_code)]
+pub fn for_each_row<A: Send, B: Send>(
+    workers: &dyn Workers,
+    count: usize,
+    a: &mut [A],
+    b: &mut [B],
+    job: impl Fn(usize, &mut [A], &mut [B]) + Sync,
+) {
+    let (a_len, b_len) = (a.len().checked_div(count).unwrap_or(0), b.len().checked_div(count).unwrap_or(0));
+    let (a, b) = (Shared::new(a), Shared::new(b));
+    let parts = workers.count().clamp(1, count.max(1));
+    workers.run(parts, &|part| {
+        for i in share(count, parts, part) {
+            // SAFETY: row i is taken by the one part whose share holds i, and `Workers` runs each part once.
+            let (a, b) = unsafe { (a.range(i.saturating_mul(a_len), a_len), b.range(i.saturating_mul(b_len), b_len)) };
+            job(i, a, b);
+        }
+    });
+}
+
+/// Calls `job(i, row i of rows, space)` for each i below `count`, where at most `parts` calls run at a time and each
+/// has one of the `parts` equal spaces of `spaces` to itself.
+#[allow(unsafe_code)]
+pub fn for_each_row_in_space<A: Send, S: Send>(
+    workers: &dyn Workers,
+    count: usize,
+    rows: &mut [A],
+    parts: usize,
+    spaces: &mut [S],
+    job: impl Fn(usize, &mut [A], &mut [S]) + Sync,
+) {
+    let row_len = rows.len().checked_div(count).unwrap_or(0);
+    let space_len = spaces.len().checked_div(parts).unwrap_or(0);
+    let (rows, spaces) = (Shared::new(rows), Shared::new(spaces));
+    let parts = workers.count().min(count).clamp(1, parts.max(1));
+    workers.run(parts, &|part| {
+        // SAFETY: space `part` is taken by this part alone; `Workers` runs each part once.
+        let space = unsafe { spaces.range(part.saturating_mul(space_len), space_len) };
+        // Dealt in turn: neighbours cost about the same.
+        for i in (part..count).step_by(parts) {
+            // SAFETY: row i is taken by the one part with part = i mod parts.
+            let row = unsafe { rows.range(i.saturating_mul(row_len), row_len) };
+            job(i, row, space);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_cover_each_item_once() {
+        for count in 0..40 {
+            for parts in 1..9 {
+                let mut next = 0;
+                for part in 0..parts {
+                    let range = share(count, parts, part);
+                    assert_eq!(range.start, next);
+                    next = range.end;
+                }
+                assert_eq!(next, count);
+            }
+        }
+    }
+}

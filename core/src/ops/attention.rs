@@ -1,0 +1,255 @@
+//! Attention of the query heads that share a key head, for one position.
+
+use super::math::{exp, softcap};
+use crate::kernels::{Isa, LANES, Lanes, Task, dot16};
+
+/// Positions whose keys or values are visited by all heads before the next: they stay in the first cache.
+const TILE: usize = 64;
+
+/// The inputs of one position and one key head.
+#[derive(Debug)]
+pub struct Attend<'a> {
+    /// `[heads, head_dim]`.
+    pub queries: &'a [f32],
+    /// Key of the first visible position and following, a row every `stride` elements.
+    pub keys: &'a [f32],
+    /// Values, likewise.
+    pub values: &'a [f32],
+    /// From one position to the next.
+    pub stride: usize,
+    /// Elements of a head.
+    pub head_dim: usize,
+    /// Visible positions, the query's own included; at least 1.
+    pub positions: usize,
+    /// Factor of the scores.
+    pub scale: f32,
+    /// Soft cap of the scores; 0: none.
+    pub softcap: f32,
+    /// `[heads, score_stride]`, to work in.
+    pub scores: &'a mut [f32],
+    /// At least `positions`.
+    pub score_stride: usize,
+    /// `[heads, head_dim]`.
+    pub out: &'a mut [f32],
+}
+
+/// Computes `out`. Gives `false` when a score is not finite.
+///
+/// Cost: `positions * heads * head_dim * 2` products; keys and values are read once.
+pub fn attend(isa: Isa, job: Attend<'_>) -> bool {
+    isa.run(job)
+}
+
+impl Task for Attend<'_> {
+    type Out = bool;
+
+    #[inline(always)]
+    fn run<V: Lanes>(self) -> bool {
+        let (dim, stride) = (self.head_dim.max(1), self.stride.max(1));
+        let score_stride = self.score_stride.max(1);
+        let mut start = 0usize;
+        for keys in self.keys.chunks(stride.saturating_mul(TILE)) {
+            let tile = self.positions.saturating_sub(start).min(TILE);
+            for (query, scores) in self.queries.chunks_exact(dim).zip(self.scores.chunks_exact_mut(score_stride)) {
+                let scores = scores.iter_mut().skip(start).take(tile);
+                for (score, key) in scores.zip(keys.chunks(stride)) {
+                    *score = dot16::<V>(query, key.get(..dim).unwrap_or(&[])) * self.scale;
+                }
+            }
+            start = start.saturating_add(tile);
+        }
+
+        let mut finite = true;
+        for (scores, out) in self.scores.chunks_exact_mut(score_stride).zip(self.out.chunks_exact_mut(dim)) {
+            let scores = scores.get_mut(..self.positions).unwrap_or(&mut []);
+            finite &= softmax::<V>(scores, self.softcap, out);
+        }
+
+        let mut start = 0usize;
+        for values in self.values.chunks(stride.saturating_mul(TILE)) {
+            let tile = self.positions.saturating_sub(start).min(TILE);
+            for (scores, out) in self.scores.chunks_exact(score_stride).zip(self.out.chunks_exact_mut(dim)) {
+                let scores = scores.get(start..start.saturating_add(tile)).unwrap_or(&[]);
+                mix::<V>(scores, values, stride, out);
+            }
+            start = start.saturating_add(tile);
+        }
+        for (scores, out) in self.scores.chunks_exact(score_stride).zip(self.out.chunks_exact_mut(dim)) {
+            let sum = sum16::<V>(scores.get(..self.positions).unwrap_or(&[]));
+            for out in out {
+                *out /= sum;
+            }
+        }
+        finite
+    }
+}
+
+/// `scores = exp(scores - max)`, after the soft cap; `out` is zeroed for the mix.
+#[inline(always)]
+fn softmax<V: Lanes>(scores: &mut [f32], cap: f32, out: &mut [f32]) -> bool {
+    out.fill(0.0);
+    let mut max = f32::NEG_INFINITY;
+    let mut maxima = V::splat(max);
+    let mut zeros = V::zero();
+    let (whole, tail) = scores.as_chunks_mut::<LANES>();
+    for scores in whole {
+        let mut s = V::load(scores);
+        zeros = zeros.add(s.mul(V::zero()));
+        if cap != 0.0 {
+            s = softcap(s, V::splat(cap));
+            s.store(scores);
+        }
+        maxima = maxima.max(s);
+    }
+    let s = V::load_part(tail);
+    zeros = zeros.add(s.mul(V::zero()));
+    if cap != 0.0 {
+        softcap(s, V::splat(cap)).store_part(tail);
+    }
+    let mut lanes = [max; LANES];
+    maxima.store(&mut lanes);
+    for value in lanes.iter().chain(tail.iter()) {
+        if *value > max {
+            max = *value;
+        }
+    }
+    let max = V::splat(max);
+    let (whole, tail) = scores.as_chunks_mut::<LANES>();
+    for scores in whole {
+        exp(V::load(scores).sub(max)).store(scores);
+    }
+    exp(V::load_part(tail).sub(max)).store_part(tail);
+    zeros.sum() == 0.0
+}
+
+#[inline(always)]
+fn sum16<V: Lanes>(terms: &[f32]) -> f32 {
+    let (whole, tail) = terms.as_chunks::<LANES>();
+    let mut acc = V::zero();
+    for terms in whole {
+        acc = acc.add(V::load(terms));
+    }
+    acc.add(V::load_part(tail)).sum()
+}
+
+/// `out[d] = out[d] + scores[t] * values[t][d]`, t ascending.
+#[inline(always)]
+fn mix<V: Lanes>(scores: &[f32], values: &[f32], stride: usize, out: &mut [f32]) {
+    let mut first = 0usize;
+    // Four vectors at a time keep the adds independent.
+    let (wide, rest) = out.as_chunks_mut::<{ 4 * LANES }>();
+    for out in wide {
+        let mut acc = [V::zero(); 4];
+        for (acc, out) in acc.iter_mut().zip(out.as_chunks::<LANES>().0) {
+            *acc = V::load(out);
+        }
+        for (score, value) in scores.iter().zip(values.chunks(stride)) {
+            let score = V::splat(*score);
+            let value = value.get(first..).unwrap_or(&[]);
+            for (acc, value) in acc.iter_mut().zip(value.as_chunks::<LANES>().0) {
+                *acc = acc.add(score.mul(V::load(value)));
+            }
+        }
+        for (acc, out) in acc.iter().zip(out.as_chunks_mut::<LANES>().0) {
+            acc.store(out);
+        }
+        first = first.saturating_add(4 * LANES);
+    }
+    for out in rest.chunks_mut(LANES) {
+        let mut acc = V::load_part(out);
+        for (score, value) in scores.iter().zip(values.chunks(stride)) {
+            let value = value.get(first..).unwrap_or(&[]);
+            let value = match value.first_chunk() {
+                Some(value) => V::load(value),
+                None => V::load_part(value),
+            };
+            acc = acc.add(V::splat(*score).mul(value));
+        }
+        acc.store_part(out);
+        first = first.saturating_add(LANES);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::build::Random;
+    use std::vec;
+    use std::vec::Vec;
+
+    #[test]
+    fn close_to_the_formula_in_f64() {
+        let mut random = Random(11);
+        for (heads, dim, kv_heads, positions, cap) in
+            [(3, 64, 2, 130, 0.0), (1, 10, 1, 1, 0.0), (2, 34, 3, 65, 5.0), (4, 80, 1, 64, 0.0), (2, 128, 1, 17, 0.5)]
+        {
+            let stride = dim * kv_heads;
+            let mut floats = |n: usize| (0..n).map(|_| random.float()).collect::<Vec<f32>>();
+            let (queries, keys) = (floats(heads * dim), floats(stride * positions));
+            let values = floats(stride * positions);
+            let mut scores = vec![9.0; heads * 200];
+            let mut out = vec![9.0; heads * dim];
+            let head = (kv_heads - 1) * dim;
+            assert!(attend(
+                Isa::Scalar,
+                Attend {
+                    queries: &queries,
+                    keys: &keys[head..],
+                    values: &values[head..],
+                    stride,
+                    head_dim: dim,
+                    positions,
+                    scale: 0.25,
+                    softcap: cap,
+                    scores: &mut scores,
+                    score_stride: 200,
+                    out: &mut out,
+                },
+            ));
+            for h in 0..heads {
+                let score = |t: usize| {
+                    let dot: f64 = (0..dim)
+                        .map(|d| f64::from(queries[h * dim + d]) * f64::from(keys[t * stride + head + d]))
+                        .sum();
+                    let s = dot * 0.25;
+                    if cap == 0.0 { s } else { (s / f64::from(cap)).tanh() * f64::from(cap) }
+                };
+                let max = (0..positions).map(score).fold(f64::MIN, f64::max);
+                let weights: Vec<f64> = (0..positions).map(|t| (score(t) - max).exp()).collect();
+                let sum: f64 = weights.iter().sum();
+                for d in 0..dim {
+                    let mixed: f64 =
+                        (0..positions).map(|t| weights[t] * f64::from(values[t * stride + head + d])).sum();
+                    assert!((f64::from(out[h * dim + d]) - mixed / sum).abs() < 2e-6, "head {h} dim {d}");
+                }
+                assert_eq!(scores[h * 200 + positions..(h + 1) * 200], vec![9.0; 200 - positions]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_score_that_is_not_finite_is_seen() {
+        for (at, bad) in [(0, f32::NAN), (5, f32::INFINITY), (18, f32::NAN)] {
+            let mut keys = vec![1.0f32; 20];
+            keys[at] = bad;
+            let (mut scores, mut out) = (vec![0.0; 20], [0.0; 1]);
+            let finite = attend(
+                Isa::Scalar,
+                Attend {
+                    queries: &[1.0],
+                    keys: &keys,
+                    values: &[1.0; 20],
+                    stride: 1,
+                    head_dim: 1,
+                    positions: 20,
+                    scale: 1.0,
+                    softcap: 0.0,
+                    scores: &mut scores,
+                    score_stride: 20,
+                    out: &mut out,
+                },
+            );
+            assert!(!finite);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! RMS norm.
+
+use super::math::sqrt;
+use crate::kernels::{Isa, LANES, Lanes, Task, dot16};
+
+struct RmsNorm<'a> {
+    x: &'a mut [f32],
+    weight: &'a [f32],
+    epsilon: f32,
+}
+
+impl Task for RmsNorm<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<V: Lanes>(self) {
+        let mean = dot16::<V>(self.x, self.x) / self.x.len() as f32;
+        let factor = 1.0 / sqrt(mean + self.epsilon);
+        let (x, x_tail) = self.x.as_chunks_mut::<LANES>();
+        let (weight, weight_tail) = self.weight.as_chunks();
+        let factor = V::splat(factor);
+        for (x, weight) in x.iter_mut().zip(weight) {
+            V::load(x).mul(factor).mul(V::load(weight)).store(x);
+        }
+        V::load_part(x_tail).mul(factor).mul(V::load_part(weight_tail)).store_part(x_tail);
+    }
+}
+
+/// `x = (x * (1 / sqrt(mean(x * x) + epsilon))) * weight` over rows of `weight.len()` elements.
+pub fn rms_norm(isa: Isa, x: &mut [f32], weight: &[f32], epsilon: f32) {
+    for x in x.chunks_exact_mut(weight.len().max(1)) {
+        isa.run(RmsNorm { x, weight, epsilon });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::build::Random;
+    use std::vec::Vec;
+
+    #[test]
+    fn close_to_the_formula_in_f64() {
+        let mut random = Random(5);
+        for n in 1..70 {
+            let x: Vec<f32> = (0..n).map(|_| random.float()).collect();
+            let w: Vec<f32> = (0..n).map(|_| random.float()).collect();
+            let mean = x.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>() / n as f64;
+            let mut y = x.clone();
+            rms_norm(Isa::Scalar, &mut y, &w, 1e-6);
+            for i in 0..n {
+                let exact = f64::from(x[i]) / (mean + 1e-6).sqrt() * f64::from(w[i]);
+                assert!((f64::from(y[i]) - exact).abs() <= 4e-7 * exact.abs() + 1e-30);
+            }
+        }
+    }
+
+    #[test]
+    fn zeros_stay_zeros() {
+        let mut x = [0.0; 20];
+        rms_norm(Isa::Scalar, &mut x, &[2.0; 20], 1e-5);
+        assert_eq!(x, [0.0; 20]);
+    }
+}

@@ -1,0 +1,90 @@
+//! Rotary positions, split halves.
+
+use super::math::sin_cos;
+use crate::kernels::{Isa, LANES, Lanes, Task};
+use crate::model::RopeTable;
+
+/// Cosines and sines of `position`: one f32 product per angle, then the factor of the table.
+pub fn angles(table: &RopeTable<'_>, position: usize, cos: &mut [f32], sin: &mut [f32]) {
+    for ((freq, cos), sin) in table.inv_freq.iter().zip(cos).zip(sin) {
+        let (s, c) = sin_cos(position as f32 * freq);
+        *cos = c * table.attention_factor;
+        *sin = s * table.attention_factor;
+    }
+}
+
+struct Rotate<'a> {
+    first: &'a mut [f32],
+    second: &'a mut [f32],
+    cos: &'a [f32],
+    sin: &'a [f32],
+}
+
+#[inline(always)]
+fn rotated<V: Lanes>(a: V, b: V, cos: V, sin: V) -> (V, V) {
+    (a.mul(cos).sub(b.mul(sin)), b.mul(cos).add(a.mul(sin)))
+}
+
+impl Task for Rotate<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<V: Lanes>(self) {
+        let (first, first_tail) = self.first.as_chunks_mut::<LANES>();
+        let (second, second_tail) = self.second.as_chunks_mut::<LANES>();
+        let ((cos, cos_tail), (sin, sin_tail)) = (self.cos.as_chunks(), self.sin.as_chunks());
+        for (((a, b), cos), sin) in first.iter_mut().zip(second).zip(cos).zip(sin) {
+            let (x, y) = rotated(V::load(a), V::load(b), V::load(cos), V::load(sin));
+            x.store(a);
+            y.store(b);
+        }
+        if !first_tail.is_empty() {
+            let (a, b) = (V::load_part(first_tail), V::load_part(second_tail));
+            let (x, y) = rotated(a, b, V::load_part(cos_tail), V::load_part(sin_tail));
+            x.store_part(first_tail);
+            y.store_part(second_tail);
+        }
+    }
+}
+
+/// Rotates the first `2 * cos.len()` dimensions of each head of `x`, `[heads, head_dim]`.
+pub fn rotate(isa: Isa, x: &mut [f32], head_dim: usize, cos: &[f32], sin: &[f32]) {
+    let half = cos.len();
+    for head in x.chunks_exact_mut(head_dim.max(1)) {
+        let Some((first, rest)) = head.split_at_mut_checked(half) else { return };
+        let Some((second, _)) = rest.split_at_mut_checked(half) else { return };
+        isa.run(Rotate { first, second, cos, sin });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_are_halves_of_the_rotated_part() {
+        let table = RopeTable { rotary_dim: 4, attention_factor: 1.0, inv_freq: &[1.0, 0.1] };
+        let (mut cos, mut sin) = ([0.0; 2], [0.0; 2]);
+        angles(&table, 3, &mut cos, &mut sin);
+        assert_eq!(cos, [libm::cosf(3.0), libm::cosf(3.0 * 0.1f32)]);
+        // Two heads of six dimensions, four of which rotate.
+        let mut x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, -1.0, 0.0, 0.5, 0.0, 7.0, 8.0];
+        rotate(Isa::Scalar, &mut x, 6, &cos, &sin);
+        assert_eq!(x[0], 1.0 * cos[0] - 3.0 * sin[0]);
+        assert_eq!(x[2], 3.0 * cos[0] + 1.0 * sin[0]);
+        assert_eq!(x[1], 2.0 * cos[1] - 4.0 * sin[1]);
+        assert_eq!(x[3], 4.0 * cos[1] + 2.0 * sin[1]);
+        assert_eq!(x[4..6], [5.0, 6.0]);
+        assert_eq!(x[8], 0.5 * cos[0] + -1.0 * sin[0]);
+        assert_eq!(x[10..], [7.0, 8.0]);
+    }
+
+    #[test]
+    fn the_position_advances() {
+        let table = RopeTable { rotary_dim: 2, attention_factor: 1.0, inv_freq: &[1.0] };
+        let (mut a, mut b, mut c, mut d) = ([0.0], [0.0], [0.0], [0.0]);
+        angles(&table, 5, &mut a, &mut b);
+        angles(&table, 6, &mut c, &mut d);
+        assert_ne!((a, b), (c, d));
+    }
+}

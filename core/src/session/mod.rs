@@ -1,0 +1,142 @@
+//! A sequence being computed: the model, its cache and how far it has come.
+
+use crate::error::{Code, Error};
+use crate::forward::Pass;
+use crate::kernels::{Isa, Workers};
+use crate::kv_cache::KvCache;
+use crate::memory::Block64;
+use crate::model::Model;
+use crate::plan::Plan;
+use crate::scratch::{Scratch, cut};
+
+/// The state of one sequence in the caller's memory.
+#[derive(Debug)]
+pub struct Session<'a> {
+    model: Model<'a>,
+    plan: Plan,
+    isa: Isa,
+    cache: KvCache<'a>,
+    logits: &'a mut [f32],
+    scratch: Scratch<'a>,
+    /// Positions whose keys and values count.
+    kv_len: usize,
+}
+
+impl<'a> Session<'a> {
+    /// An empty sequence of `model` in `memory`, of which `plan.bytes()` are used and nothing is written yet.
+    ///
+    /// # Errors
+    /// `PlanMismatch` for a plan of another model, `MemoryTooSmall` with the bytes needed.
+    pub fn new(model: &Model<'a>, plan: Plan, memory: &'a mut [Block64], isa: Isa) -> Result<Self, Error> {
+        let expected = Plan::new(model, plan.context, plan.batch)?.for_workers(plan.workers)?;
+        if expected != plan {
+            return Err(Error::new(Code::PlanMismatch));
+        }
+        let (cache, logits, scratch) = cut(&plan, memory)?;
+        Ok(Self { model: *model, plan, isa, cache, logits, scratch, kv_len: 0 })
+    }
+
+    /// Appends `ids` and gives the logits of the last one, `[vocab_size]`.
+    ///
+    /// On an error the sequence is as long as before. The head runs once, for the last position.
+    ///
+    /// # Errors
+    /// `EmptyPrompt`; `TokenRange` with the position in `ids`; `ContextExceeded`; a value that is not finite, with
+    /// the layer.
+    pub fn prefill(&mut self, ids: &[u32], workers: &dyn Workers) -> Result<&[f32], Error> {
+        if ids.is_empty() {
+            return Err(Error::new(Code::EmptyPrompt));
+        }
+        let vocab_size = self.model.config.vocab_size;
+        if let Some(bad) = ids.iter().position(|&id| id as usize >= vocab_size) {
+            return Err(Error::new(Code::TokenRange).entry(bad as u32));
+        }
+        let end = self.kv_len.saturating_add(ids.len());
+        if end > self.plan.context {
+            return Err(Error::new(Code::ContextExceeded));
+        }
+        let mut pass = Pass {
+            model: &self.model,
+            isa: self.isa,
+            workers,
+            context: self.plan.context,
+            score_parts: self.plan.workers,
+            tokens: 0,
+            position: self.kv_len,
+        };
+        for ids in ids.chunks(self.plan.batch.max(1)) {
+            pass.position = pass.position.saturating_add(pass.tokens);
+            pass.tokens = ids.len();
+            pass.layers(ids, &mut self.scratch, &mut self.cache)?;
+        }
+        pass.head(&mut self.scratch, self.logits)?;
+        // Only now, with every layer of every token done, do the new rows count.
+        self.kv_len = end;
+        Ok(self.logits)
+    }
+
+    /// Appends one id and gives its logits.
+    ///
+    /// # Errors
+    /// As [`prefill`](Self::prefill).
+    pub fn step(&mut self, id: u32, workers: &dyn Workers) -> Result<&[f32], Error> {
+        self.prefill(&[id], workers)
+    }
+
+    /// The logits of the last successful `prefill` or `step`; before the first, whatever the memory held.
+    pub fn logits(&self) -> &[f32] {
+        self.logits
+    }
+
+    /// The same, for samplers that work in place.
+    pub fn logits_mut(&mut self) -> &mut [f32] {
+        self.logits
+    }
+
+    /// Positions in the sequence.
+    pub fn kv_len(&self) -> usize {
+        self.kv_len
+    }
+
+    /// Positions the sequence can have.
+    pub fn context(&self) -> usize {
+        self.plan.context
+    }
+
+    /// The plan it was made from.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The model.
+    pub fn model(&self) -> &Model<'a> {
+        &self.model
+    }
+
+    /// The instruction set in use.
+    pub fn isa(&self) -> Isa {
+        self.isa
+    }
+
+    /// Keeps the first `len` positions. What follows gets the bits of a cold start with the same ids.
+    ///
+    /// # Errors
+    /// `TruncateLength` when there are fewer.
+    pub fn truncate(&mut self, len: usize) -> Result<(), Error> {
+        if len > self.kv_len {
+            return Err(Error::new(Code::TruncateLength));
+        }
+        self.kv_len = len;
+        Ok(())
+    }
+
+    /// Forgets the sequence; model and memory stay.
+    pub fn reset(&mut self) {
+        self.kv_len = 0;
+    }
+
+    /// The whole key and value caches, `[layer, context, kv_head, head_dim]`, for diagnostics.
+    pub fn caches(&self) -> (&[f32], &[f32]) {
+        self.cache.raw()
+    }
+}
