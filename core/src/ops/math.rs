@@ -5,7 +5,7 @@ use crate::kernels::Lanes;
 /// log2(e).
 const LOG2_E: f32 = f32::from_bits(0x3fb8_aa3b);
 /// ln 2 in two parts; products of the first with integers below 2^14 are exact.
-const LN2_HI: f32 = 0.693_359_375;
+const LN2_HI: f32 = f32::from_bits(0x3f31_8000);
 const LN2_LO: f32 = f32::from_bits(0xb95e_8083);
 /// 1.5 * 2^23 + 127: adding it rounds to an integer n and leaves n + 127 in the low bits.
 const EXPONENT: f32 = 12_583_039.0;

@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(x[1], 2.0 * cos[1] - 4.0 * sin[1]);
         assert_eq!(x[3], 4.0 * cos[1] + 2.0 * sin[1]);
         assert_eq!(x[4..6], [5.0, 6.0]);
-        assert_eq!(x[8], 0.5 * cos[0] + -1.0 * sin[0]);
+        assert_eq!(x[8], 0.5 * cos[0] - sin[0]);
         assert_eq!(x[10..], [7.0, 8.0]);
     }
 
