@@ -104,6 +104,10 @@ pub enum Class {
 
 codes! {
     // Classes used as they are.
+    /// A null pointer where bytes are needed.
+    NullPointer = 1, NullPointer;
+    /// A length of zero where bytes are needed, or one that reaches beyond the memory.
+    InvalidLength = 2, InvalidLength;
     /// Text is not UTF-8; the offset is that of the first bad byte.
     InvalidUtf8 = 3, InvalidUtf8;
     /// The file does not begin with `SLM1`.
@@ -112,6 +116,8 @@ codes! {
     UnsupportedModelVersion = 5, UnsupportedModelVersion;
     /// More positions than the planned context holds.
     ContextExceeded = 11, ContextExceeded;
+    /// No model is loaded.
+    ModelNotLoaded = 12, ModelNotLoaded;
     /// The caller's output buffer is too short.
     OutputBufferExceeded = 14, OutputBufferExceeded;
 
@@ -308,6 +314,16 @@ codes! {
     // Sampler, stops, stream, generation, 400-499.
     /// A sampling parameter that is not finite or out of range.
     InvalidTemperature = 400, InvalidLength;
+
+    // Shells, 500-599.
+    /// More bytes than one transfer may have (134,217,728 unless the host raised the ceiling).
+    TransferCeilingExceeded = 500, InvalidLength;
+    /// The host gives no more memory.
+    OutOfMemory = 501, InvalidLength;
+    /// Another call is under way, or an earlier one trapped and the instance must be made anew.
+    Busy = 502, GenerationFailed;
+    /// The block does not come from `alloc`, or not with this length.
+    ForeignBlock = 503, NullPointer;
 }
 
 #[cfg(test)]

@@ -1,0 +1,25 @@
+// Checks the built modules: no imports, all exports of SPEC.md section 10, SIMD only where it belongs.
+
+import { readFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+
+const spec = await readFile(fileURLToPath(new URL('../../../SPEC.md', import.meta.url)), 'utf8');
+const section = spec.slice(spec.indexOf('\n## 10.'), spec.indexOf('\n## 11.'));
+const documented = [...section.matchAll(/^\| `(\w+)\(/gm)].map((match) => match[1]);
+
+let failed = false;
+for (const path of process.argv.slice(2)) {
+  const bytes = await readFile(path);
+  const module = new WebAssembly.Module(bytes);
+  const imports = WebAssembly.Module.imports(module);
+  const exports = WebAssembly.Module.exports(module).map((item) => item.name);
+  const missing = documented.filter((name) => !exports.includes(name));
+  const extra = exports.filter((name) => !documented.includes(name) && name !== 'memory' && !name.startsWith('_') && !/^runtime_/.test(name));
+  const problems = [];
+  if (imports.length) problems.push(`imports ${imports.map((i) => `${i.module}.${i.name}`)}`);
+  if (missing.length) problems.push(`does not export ${missing}`);
+  if (extra.length) problems.push(`exports what SPEC.md does not name: ${extra}`);
+  if (problems.length) failed = true;
+  console.log(`${path.split('/').pop()}: ${bytes.length} bytes, ${problems.length ? problems.join('; ') : `no imports, ${documented.length} documented exports`}`);
+}
+if (failed) process.exit(1);

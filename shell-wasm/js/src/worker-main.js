@@ -1,0 +1,3 @@
+import { serve } from './worker.js';
+
+serve(self);
