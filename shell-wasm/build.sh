@@ -53,6 +53,7 @@ module tinyrustlm -Ctarget-feature=+simd128
 module tinyrustlm-scalar
 cp "$build/out/tinyrustlm_bindgen.js" "$build/out/tinyrustlm_bindgen.d.ts" "$dist/"
 node "$here/js/scripts/bundle.mjs"
+node "$here/js/scripts/page.mjs"
 node "$here/js/scripts/check-module.mjs" "$dist/tinyrustlm.wasm" "$dist/tinyrustlm-scalar.wasm"
 
 if [ "${1:-}" = --check ]; then

@@ -33,8 +33,14 @@ pub extern "C" fn error_ptr() -> *const u8 {
 /// Keeps an error for the host to read and gives its number.
 pub fn record(error: Error) -> u32 {
     let offset = error.offset.unwrap_or(u64::MAX);
-    let fields =
-        [error.number(), error.code.class() as u32, error.index.unwrap_or(NONE), 0, offset as u32, (offset >> 32) as u32];
+    let fields = [
+        error.number(),
+        error.code.class() as u32,
+        error.index.unwrap_or(NONE),
+        0,
+        offset as u32,
+        (offset >> 32) as u32,
+    ];
     for (slot, field) in LAST.iter().zip(fields) {
         slot.store(field, Relaxed);
     }

@@ -55,7 +55,30 @@ impl Block {
         Ok(Self { ptr, len })
     }
 
-    fn leak(self) -> *mut u8 {
+    /// The block of an earlier `alloc`.
+    ///
+    /// # Safety
+    /// As for [`dealloc`]; the block belongs to the result from now on.
+    pub unsafe fn adopt(ptr: *mut u8, len: usize) -> Result<Self, Error> {
+        match NonNull::new(ptr) {
+            Some(ptr) if ptr.as_ptr().align_offset(ALIGN) == 0 && len > 0 => Ok(Self { ptr, len }),
+            Some(_) => Err(Error::new(Code::ForeignBlock)),
+            None => Err(Error::new(Code::NullPointer)),
+        }
+    }
+
+    /// Its first byte.
+    pub fn ptr(&self) -> *mut u8 {
+        self.ptr.as_ptr()
+    }
+
+    /// Its length.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Gives the block to whoever knows its address.
+    pub fn leak(self) -> *mut u8 {
         let ptr = self.ptr.as_ptr();
         core::mem::forget(self);
         ptr

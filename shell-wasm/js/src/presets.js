@@ -40,9 +40,9 @@ const FLAGS = [
   ['prng', (o) => o.prng === 'pcg32'], ['forceEos', (o) => o.forceEos], ['ignoreEos', (o) => o.ignoreEos],
   ['includeStop', (o) => o.includeStop],
 ];
-export const PROFILE_BYTES = 96;
+export const PROFILE_BYTES = 80;
 
-/** The 96-byte sampling record. */
+/** The 80-byte sampling record. */
 export function encodeProfile(options) {
   const view = new DataView(new ArrayBuffer(PROFILE_BYTES));
   const doubles = [

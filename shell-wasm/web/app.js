@@ -1,0 +1,39 @@
+// The page: choose a model, talk with it, look inside.
+
+import { bytes, $ } from './format.js';
+import { setupPanels, showCard, showReport } from './panels.js';
+import { adoptModelDefaults, setupSettings } from './settings.js';
+import { setupStart } from './start.js';
+import { setupTalk } from './talk.js';
+
+let model;
+setupSettings();
+const panel = setupPanels();
+const talk = setupTalk();
+
+function show(loaded, name) {
+  model = loaded;
+  const on = Boolean(loaded);
+  $('start').hidden = on;
+  for (const id of ['talk', 'reset', 'clear', 'free', 'panel-toggle']) $(id).hidden = !on;
+  panel.open(on && matchMedia('(min-width: 1180px)').matches);
+  $('model-name').textContent = on ? `${name} · ${loaded.card.precision} · ${bytes(loaded.card.fileBytes)}` : '';
+}
+
+setupStart(async (loaded, name) => {
+  show(loaded, name);
+  showCard(loaded.card);
+  adoptModelDefaults(loaded.card);
+  talk.begin(loaded);
+  showReport(await loaded.diagnostics());
+});
+
+$('free').addEventListener('click', () => {
+  talk.end();
+  model?.free();
+  show(undefined);
+  $('file').focus();
+});
+
+// Keeps the page itself for offline use. The models have their own store.
+if ('serviceWorker' in navigator && isSecureContext) navigator.serviceWorker.register('sw.js').catch(() => {});
