@@ -47,6 +47,12 @@ pub fn record(error: Error) -> u32 {
     error.number()
 }
 
+/// Class of the last error.
+#[cfg(target_arch = "wasm32")]
+pub fn class() -> u32 {
+    LAST[1].load(Relaxed)
+}
+
 /// The number of a call's result: 0 when it went well, and the record is left alone.
 pub fn number(result: Result<(), Error>) -> u32 {
     result.err().map_or(0, record)

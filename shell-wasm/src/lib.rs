@@ -9,8 +9,14 @@
 
 extern crate alloc;
 
+mod abi;
+#[cfg(target_arch = "wasm32")]
+mod class;
+mod event;
 mod fault;
 mod memory;
+mod runtime;
+mod slot;
 
 #[cfg(target_arch = "wasm32")]
 #[global_allocator]
