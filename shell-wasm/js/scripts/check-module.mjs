@@ -5,7 +5,9 @@ import { fileURLToPath } from 'node:url';
 
 const spec = await readFile(fileURLToPath(new URL('../../../SPEC.md', import.meta.url)), 'utf8');
 const section = spec.slice(spec.indexOf('\n## 10.'), spec.indexOf('\n## 11.'));
-const documented = [...section.matchAll(/^\| `(\w+)\(/gm)].map((match) => match[1]);
+// The first cell of each row of the tables of exports: `name(arguments)`, several separated by commas.
+const cells = [...section.matchAll(/^\| (`\w+\([^|]*) \|/gm)].map((match) => match[1]);
+const documented = cells.flatMap((cell) => [...cell.matchAll(/`(\w+)\(/g)].map((match) => match[1]));
 
 let failed = false;
 for (const path of process.argv.slice(2)) {

@@ -15,7 +15,7 @@ const EXAMPLES: &str = "Examples:
 Exit code 1 when the file is over its budget. Sizes differ from the baseline without failing.";
 
 /// Arguments of `slm size`.
-#[derive(clap::Args)]
+#[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The file to measure; of a WebAssembly module also its sections and functions.
