@@ -312,8 +312,50 @@ codes! {
     NonFiniteEmbedding = 311, GenerationFailed;
 
     // Sampler, stops, stream, generation, 400-499.
-    /// A sampling parameter that is not finite or out of range.
+    /// Temperature is not in 0 to 10^6.
     InvalidTemperature = 400, InvalidLength;
+    /// top_k is above 1,024.
+    InvalidTopK = 401, InvalidLength;
+    /// top_p is not in 0 to 1.
+    InvalidTopP = 402, InvalidLength;
+    /// min_p is not in 0 to 1.
+    InvalidMinP = 403, InvalidLength;
+    /// typical_p is not above 0 and at most 1.
+    InvalidTypicalP = 404, InvalidLength;
+    /// The repetition penalty is not above 0 and at most 10^6.
+    InvalidRepetitionPenalty = 405, InvalidLength;
+    /// The frequency penalty is not within 10^6 of 0.
+    InvalidFrequencyPenalty = 406, InvalidLength;
+    /// The presence penalty is not within 10^6 of 0.
+    InvalidPresencePenalty = 407, InvalidLength;
+    /// A bias entry that is out of order, outside the vocabulary or no number; with the entry's index.
+    InvalidLogitBias = 408, InvalidLength;
+    /// The sampler's memory is shorter than its vocabulary needs.
+    SamplerMemoryTooShort = 410, InvalidLength;
+    /// The logits are not as many as the vocabulary.
+    LogitsLength = 411, ShapeMismatch;
+    /// A logit is NaN or infinite; with its index.
+    NonFiniteLogit = 412, GenerationFailed;
+    /// Bans and constraints leave no token.
+    AllTokensMasked = 413, GenerationFailed;
+    /// A token mask with fewer bits than the vocabulary.
+    TokenMaskTooShort = 414, InvalidLength;
+    /// A stop id outside the vocabulary; with its index in the list.
+    InvalidStopId = 420, InvalidLength;
+    /// A stop string that is empty or longer than 256 bytes; with its index in the list.
+    InvalidStopString = 421, InvalidLength;
+    /// More than 32 stop strings.
+    TooManyStopStrings = 422, InvalidLength;
+    /// A stop string that is not UTF-8; with its index and the offset of the bad byte.
+    StopStringNotUtf8 = 423, InvalidUtf8;
+    /// The minimum of new tokens is above the maximum.
+    InvalidMinimumLength = 430, InvalidLength;
+    /// A loop rule with a period above 64 or fewer than 2 repetitions.
+    InvalidLoopRule = 431, InvalidLength;
+    /// A token was asked for after generation had ended.
+    GenerationEnded = 440, GenerationFailed;
+    /// A preset of this name does not exist.
+    UnknownPreset = 441, InvalidLength;
 
     // Shells, 500-599.
     /// More bytes than one transfer may have (134,217,728 unless the host raised the ceiling).

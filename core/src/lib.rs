@@ -18,6 +18,9 @@ pub mod memory;
 
 pub mod container;
 pub mod model;
+pub mod sampler;
+pub mod stops;
+pub mod stream;
 
 pub mod kv_cache;
 pub mod plan;
