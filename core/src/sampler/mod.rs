@@ -25,6 +25,7 @@ pub use scores::Bias;
 
 use crate::error::{Code, Error};
 use crate::limits::MAX_CANDIDATES;
+use crate::memory::Block64;
 use candidates::Selection;
 use prng::Draws;
 use scores::Scores;
@@ -77,22 +78,23 @@ pub struct Sampler<'m> {
 }
 
 const POOL: usize = 2 * MAX_CANDIDATES;
-const POOL_WORDS: usize = POOL * size_of::<Candidate>() / 8;
+const POOL_BLOCKS: usize = POOL * size_of::<Candidate>() / size_of::<Block64>();
+static_assertions::const_assert_eq!(POOL_BLOCKS * size_of::<Block64>(), POOL * size_of::<Candidate>());
 
 impl<'m> Sampler<'m> {
-    /// Memory for a vocabulary, in 8-byte words: 49,152 bytes and 4 per token.
-    pub const fn words(vocab: usize) -> usize {
-        POOL_WORDS.saturating_add(vocab.div_ceil(2))
+    /// Memory for a vocabulary: 49,152 bytes and 4 per token.
+    pub const fn blocks(vocab: usize) -> usize {
+        POOL_BLOCKS.saturating_add(vocab.div_ceil(16))
     }
 
-    /// A sampler for `vocab` tokens in `memory` of at least [`Sampler::words`], at the start of turn 0.
+    /// A sampler for `vocab` tokens in `memory` of at least [`Sampler::blocks`], at the start of turn 0.
     ///
     /// # Errors
     /// A profile out of range, or too little memory.
-    pub fn new(config: &SamplerConfig, vocab: usize, memory: &'m mut [u64]) -> Result<Self, Error> {
+    pub fn new(config: &SamplerConfig, vocab: usize, memory: &'m mut [Block64]) -> Result<Self, Error> {
         config.validate()?;
         let short = Error::new(Code::SamplerMemoryTooShort);
-        let (pool, rest) = memory.split_at_mut_checked(POOL_WORDS).ok_or(short)?;
+        let (pool, rest) = memory.split_at_mut_checked(POOL_BLOCKS).ok_or(short)?;
         let pool: &mut [Candidate] = bytemuck::try_cast_slice_mut(pool).map_err(|_| short)?;
         let marks: &mut [u32] = bytemuck::try_cast_slice_mut(rest).map_err(|_| short)?;
         let marks = marks.get_mut(..vocab).ok_or(short)?;
