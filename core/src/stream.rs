@@ -386,7 +386,8 @@ mod tests {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             (state >> 33) % n
         };
-        let alphabet: Heap<u8> = "aé漢😀".bytes().chain([0xFF, 0xC0, 0xED, 0xA0, 0xF4, 0x90, 0xE0, 0x80, 0xF0]).collect();
+        let alphabet: Heap<u8> =
+            "aé漢😀".bytes().chain([0xFF, 0xC0, 0xED, 0xA0, 0xF4, 0x90, 0xE0, 0x80, 0xF0]).collect();
         for _ in 0..20_000 {
             let bytes: Heap<u8> = (0..next(12)).map(|_| alphabet[next(alphabet.len() as u64) as usize]).collect();
             let mut pieces = Heap::new();
@@ -408,7 +409,8 @@ mod tests {
             (state >> 33) % n
         };
         for _ in 0..20_000 {
-            let mut word = |max: u64| -> String { (0..1 + next(max)).map(|_| ["a", "b", "é"][next(3) as usize]).collect() };
+            let mut word =
+                |max: u64| -> String { (0..1 + next(max)).map(|_| ["a", "b", "é"][next(3) as usize]).collect() };
             let text = word(14);
             let stops = [word(5), word(5)];
             // The earliest end; of those the longest.

@@ -186,10 +186,7 @@ fn bans_hold_and_end_tokens_wait() {
 #[test]
 fn faults_are_numbered_and_leave_the_sampler_usable() {
     let mut memory = vec![Block64::ZERO; Sampler::blocks(3)];
-    assert_eq!(
-        Sampler::new(&SamplerConfig::GREEDY, 3000, &mut memory).unwrap_err().code,
-        Code::SamplerMemoryTooShort
-    );
+    assert_eq!(Sampler::new(&SamplerConfig::GREEDY, 3000, &mut memory).unwrap_err().code, Code::SamplerMemoryTooShort);
     let mut sampler = Sampler::new(&PLAIN, 3, &mut memory).unwrap();
     let before = sampler.sample(&[0.0, 1.0, 2.0], None, true).unwrap().id;
     sampler.start(0);

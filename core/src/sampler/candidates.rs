@@ -237,7 +237,7 @@ mod tests {
                     let scores: Vec<f64> = (0..len).map(|_| next(levels) + 0.0).collect();
                     check(&scores, keep);
                 }
-                let rising: Vec<f64> = (0..len).map(|i| f64::from(i)).collect();
+                let rising: Vec<f64> = (0..len).map(f64::from).collect();
                 check(&rising, keep);
                 let falling: Vec<f64> = (0..len).map(|i| -f64::from(i) + 0.0).collect();
                 check(&falling, keep);

@@ -97,10 +97,7 @@ impl SamplerConfig {
             ((0.0..=1.0).contains(&self.top_p), Code::InvalidTopP),
             ((0.0..=1.0).contains(&self.min_p), Code::InvalidMinP),
             (self.typical_p > 0.0 && self.typical_p <= 1.0, Code::InvalidTypicalP),
-            (
-                self.repetition_penalty > 0.0 && self.repetition_penalty <= MAX_FACTOR,
-                Code::InvalidRepetitionPenalty,
-            ),
+            (self.repetition_penalty > 0.0 && self.repetition_penalty <= MAX_FACTOR, Code::InvalidRepetitionPenalty),
             ((-MAX_FACTOR..=MAX_FACTOR).contains(&self.frequency_penalty), Code::InvalidFrequencyPenalty),
             ((-MAX_FACTOR..=MAX_FACTOR).contains(&self.presence_penalty), Code::InvalidPresencePenalty),
         ];
@@ -176,9 +173,7 @@ impl Preset {
             Preset::Code => {
                 (SamplerConfig { temperature: 0.2, top_k: 50, top_p: 0.95, repetition_penalty: 1.03, ..base }, 1024)
             }
-            Preset::Json => {
-                (SamplerConfig { temperature: 0.1, top_k: 10, repetition_penalty: 1.01, ..base }, 512)
-            }
+            Preset::Json => (SamplerConfig { temperature: 0.1, top_k: 10, repetition_penalty: 1.01, ..base }, 512),
         }
     }
 }

@@ -292,14 +292,9 @@ impl<'m> Sampler<'m> {
     fn force_end(&self) -> Result<Choice, Error> {
         let end = self.marks.iter().position(|m| m & scores::ENDS != 0);
         match (self.config.on_all_masked, end) {
-            (OnAllMasked::ForceEos, Some(id)) => Ok(Choice {
-                id: id as u32,
-                probability: 1.0,
-                draw: None,
-                survivors: 0,
-                lost_mass: 0.0,
-                forced: true,
-            }),
+            (OnAllMasked::ForceEos, Some(id)) => {
+                Ok(Choice { id: id as u32, probability: 1.0, draw: None, survivors: 0, lost_mass: 0.0, forced: true })
+            }
             _ => Err(Error::new(Code::AllTokensMasked)),
         }
     }
