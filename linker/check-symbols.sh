@@ -23,6 +23,11 @@ for target in "${@:-$host}"; do
     if [ -n "$bad" ]; then
         echo "$target: the core calls" >&2
         sed 's/^/  /' <<<"$bad" >&2
+        # objdump reads the host's code alone; an inlined caller shows as the function it went into.
+        objdump -drC --no-show-raw-insn "$rlib" 2>/dev/null | awk -v bad="$bad" '
+            BEGIN { split(bad, names, "\n") }
+            /^[0-9a-f]+ <.*>:$/ { caller = $2 }
+            /R_X86_64/ { for (i in names) if (index($0, names[i])) print "    " names[i] " in " caller }' | sort -u >&2
         failed=1
     else
         echo "$target: $count public functions, no call of a panic or an allocator"

@@ -59,6 +59,10 @@ pub struct Builder {
     /// dtype of each matrix in turn.
     pub dtypes: Vec<DType>,
     pub tokenizer: Vec<u8>,
+    /// Records written instead of the right ones: index in `RESERVED`, bytes.
+    pub records: Vec<(usize, Vec<u8>)>,
+    /// An entry after the last tensor.
+    pub surplus: bool,
     pub seed: u64,
 }
 
@@ -100,8 +104,30 @@ impl Builder {
             sampling: None,
             dtypes: vec![DType::F32],
             tokenizer: vec![],
+            records: vec![],
+            surplus: false,
             seed: 1,
         }
+    }
+
+    /// As few bytes as a llama of one layer can have, for what parses many files.
+    pub fn least() -> Self {
+        let mut least = Self::tiny();
+        least.config = Config {
+            vocab_size: 5,
+            special_token_count: 1,
+            hidden_size: 4,
+            layer_count: 1,
+            head_count: 2,
+            kv_head_count: 1,
+            head_dim: 2,
+            ffn_size: 6,
+            ..least.config
+        };
+        least.windows = vec![0];
+        least.ropes = vec![(2, 10_000.0)];
+        least.rope_of_layer = vec![0];
+        least
     }
 
     pub fn dtype(mut self, dtype: DType) -> Self {
@@ -138,7 +164,13 @@ impl Builder {
             stops.extend(text.as_bytes());
         }
         let sampling = self.sampling.map_or(vec![], |s| s.emit().to_vec());
-        let records = [names, config, rope, vec![], stops, sampling, vec![0xa0]];
+        if self.surplus {
+            names.extend(*b"\x05\0extra");
+        }
+        let mut records = [names, config, rope, vec![], stops, sampling, vec![0xa0]];
+        for (index, record) in &self.records {
+            records[*index] = record.clone();
+        }
 
         let mut payloads: Vec<(u64, DType, u32, u32, u32, Vec<u8>)> = vec![];
         for (name, record) in RESERVED.iter().zip(records) {
@@ -160,6 +192,9 @@ impl Builder {
                 matrix(&mut random, dtype, rows, cols)
             };
             payloads.push((spec.name_hash(), dtype, rank, rows, cols, data));
+        }
+        if self.surplus {
+            payloads.push((Fnv::of(b"extra"), DType::F32, 1, 1, 0, vec![0; 4]));
         }
 
         let tokenizer_length = self.tokenizer.len() as u64;

@@ -2,5 +2,6 @@
 
 pub mod build;
 mod container;
+mod malformed;
 mod naive;
 mod session;
