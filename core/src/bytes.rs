@@ -82,3 +82,23 @@ pub fn slice(data: &[u8], start: u64, len: u64) -> Option<&[u8]> {
     let end = start.checked_add(usize::try_from(len).ok()?)?;
     data.get(start..end)
 }
+
+/// The whole rows of `len` elements; none for 0. Unlike `chunks_exact` it divides nothing, so nothing can panic.
+pub fn rows<T>(slice: &[T], len: usize) -> impl Iterator<Item = &[T]> {
+    let mut rest = slice;
+    core::iter::from_fn(move || {
+        let (row, tail) = rest.split_at_checked(len)?;
+        rest = tail;
+        (len > 0).then_some(row)
+    })
+}
+
+/// The same, to write to.
+pub fn rows_mut<T>(slice: &mut [T], len: usize) -> impl Iterator<Item = &mut [T]> {
+    let mut rest = slice;
+    core::iter::from_fn(move || {
+        let (row, tail) = core::mem::take(&mut rest).split_at_mut_checked(len)?;
+        rest = tail;
+        (len > 0).then_some(row)
+    })
+}

@@ -13,12 +13,15 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Print the logits of id lists, JSON lines in and out.
+    Logits(commands::logits::Args),
     /// Print a file's size and check it against a budget.
     Size(commands::size::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Logits(args) => commands::logits::run(args),
         Command::Size(args) => commands::size::run(args),
     };
     match result {

@@ -1,6 +1,7 @@
 //! The attention half of a layer.
 
 use super::Pass;
+use crate::bytes::{rows, rows_mut};
 use crate::error::Error;
 use crate::kernels::for_each_row_in_space;
 use crate::kv_cache::{KvCache, LayerCache};
@@ -58,9 +59,9 @@ impl Pass<'_, '_> {
         let half = (config.head_dim / 2).max(1);
         let used = self.model.rope.table(table).map_or(0, |table| table.inv_freq.len());
         let first = table.saturating_mul(self.tokens);
-        let angles = cos.chunks_exact(half).zip(sin.chunks_exact(half)).skip(first);
-        let queries = queries.chunks_exact_mut(config.query_size().max(1));
-        let keys = keys.chunks_exact_mut(config.kv_size().max(1));
+        let angles = rows(cos, half).zip(rows(sin, half)).skip(first);
+        let queries = rows_mut(queries, config.query_size());
+        let keys = rows_mut(keys, config.kv_size());
         for ((queries, keys), (cos, sin)) in queries.zip(keys).zip(angles) {
             let (cos, sin) = (cos.get(..used).unwrap_or(cos), sin.get(..used).unwrap_or(sin));
             rotate(self.isa, queries, config.head_dim, cos, sin);
@@ -85,7 +86,8 @@ impl Pass<'_, '_> {
         let window = self.model.window(index);
         let finite = AtomicBool::new(true);
         for_each_row_in_space(self.workers, tasks, attended, self.score_parts, scores, |task, out, scores| {
-            let (token, head) = (task / kv_heads, task % kv_heads);
+            let token = task.checked_div(kv_heads).unwrap_or(0);
+            let head = task.checked_rem(kv_heads).unwrap_or(0);
             let end = self.position.saturating_add(token).saturating_add(1);
             let start = if window == 0 { 0 } else { end.saturating_sub(window) };
             let from = start.saturating_mul(stride).saturating_add(head.saturating_mul(dim));

@@ -5,6 +5,7 @@ mod attention;
 mod ffn;
 mod linear;
 
+use crate::bytes::rows_mut;
 use crate::error::{Code, Error};
 use crate::kernels::{Isa, Workers};
 use crate::kv_cache::KvCache;
@@ -42,7 +43,7 @@ impl Pass<'_, '_> {
         let config = &self.model.config;
         let hidden = config.hidden_size;
         let embedding = self.model.embedding();
-        for (&id, x) in ids.iter().zip(scratch.x.chunks_exact_mut(hidden)) {
+        for (&id, x) in ids.iter().zip(rows_mut(scratch.x, hidden)) {
             embed(&embedding, id as usize, config.embedding_scale, x);
             // Adding nothing is the check: a scale can overflow a weight.
             if !x.iter().all(|v| v.is_finite()) {
@@ -90,7 +91,7 @@ impl Pass<'_, '_> {
     /// Cosines and sines, `[tables, tokens, head_dim / 2]`, once for all layers.
     fn angles(self, scratch: &mut Scratch<'_>) {
         let half = (self.model.config.head_dim / 2).max(1);
-        let mut rows = scratch.cos.chunks_exact_mut(half).zip(scratch.sin.chunks_exact_mut(half));
+        let mut rows = rows_mut(scratch.cos, half).zip(rows_mut(scratch.sin, half));
         for table in self.model.rope.tables() {
             for (token, (cos, sin)) in (0..self.tokens).zip(&mut rows) {
                 angles(&table, self.position.saturating_add(token), cos, sin);

@@ -4,6 +4,7 @@ use super::codes::Codes;
 use super::f16::f16_to_f32;
 use super::lanes::{ScalarLanes, dot16};
 use super::{Floats, Quantised, Tile};
+use crate::bytes::rows;
 use crate::container::DType;
 use crate::container::directory::{BLOCK_COLS, GROUP_ROWS};
 use core::ops::Range;
@@ -21,7 +22,7 @@ pub fn matmul_quantised(w: &Quantised<'_>, x: &Codes<'_>, out: &Tile<'_>, groups
             let x_codes = x.codes.as_chunks::<BLOCK_COLS>().0.iter().skip(first);
             let x_blocks = x_codes.zip(x.steps.iter().skip(first));
             let mut acc = [0.0f32; GROUP_ROWS];
-            for (block, (x_codes, step)) in row_group.chunks_exact(w.group_bytes).zip(x_blocks) {
+            for (block, (x_codes, step)) in rows(row_group, w.group_bytes).zip(x_blocks) {
                 let (scales, packed) = block.split_at_checked(w.group_scales * 2).unwrap_or((&[], &[]));
                 let (d, m) = scales.split_at_checked(2 * GROUP_ROWS).unwrap_or((scales, &[]));
                 unpack(w.dtype, packed, &mut codes);
@@ -72,9 +73,9 @@ fn isums(codes: &Unpacked, x: &[i16; BLOCK_COLS]) -> [i32; GROUP_ROWS] {
 /// The same for an f32 matrix.
 pub fn matmul_f32(w: &Floats<'_>, x: &[f32], out: &Tile<'_>, groups: Range<usize>) {
     for group in groups {
-        for (token, x) in x.chunks_exact(w.cols.max(1)).take(out.tokens).enumerate() {
+        for (token, x) in rows(x, w.cols).take(out.tokens).enumerate() {
             let mut acc = [0.0; GROUP_ROWS];
-            for (acc, row) in acc.iter_mut().zip(w.rows_of(group).chunks_exact(w.cols.max(1))) {
+            for (acc, row) in acc.iter_mut().zip(rows(w.rows_of(group), w.cols)) {
                 *acc = dot16::<ScalarLanes>(row, x);
             }
             out.put(token, group, &acc);

@@ -119,7 +119,10 @@ pub fn for_each_row_in_space<A: Send, S: Send>(
         // SAFETY: space `part` is taken by this part alone; `Workers` runs each part once.
         let space = unsafe { spaces.range(part.saturating_mul(space_len), space_len) };
         // Dealt in turn: neighbours cost about the same.
-        for i in (part..count).step_by(parts) {
+        let mut next = part;
+        while next < count {
+            let i = next;
+            next = next.saturating_add(parts);
             // SAFETY: row i is taken by the one part with part = i mod parts.
             let row = unsafe { rows.range(i.saturating_mul(row_len), row_len) };
             job(i, row, space);

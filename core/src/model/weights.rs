@@ -2,6 +2,7 @@
 
 use super::tensors::Role;
 use super::{Linear, Matrix, Model};
+use crate::bytes::rows;
 use crate::container::{DType, RESERVED};
 use crate::error::Code;
 
@@ -109,7 +110,7 @@ pub(super) fn check_values(dtype: DType, payload: &[u8]) -> Result<(), (Code, u6
         return Ok(());
     }
     let group_bytes = dtype.group_bytes().max(1);
-    for (i, group) in payload.chunks_exact(group_bytes).enumerate() {
+    for (i, group) in rows(payload, group_bytes).enumerate() {
         let scales = group.as_chunks::<2>().0.iter().take(dtype.group_scales());
         let infinite = |scale: &[u8; 2]| u16::from_le_bytes(*scale) & 0x7c00 == 0x7c00;
         if scales.clone().fold(false, |any, scale| any | infinite(scale)) {

@@ -1,6 +1,7 @@
 //! Attention of the query heads that share a key head, for one position.
 
 use super::math::{exp, softcap};
+use crate::bytes::{rows, rows_mut};
 use crate::kernels::{Isa, LANES, Lanes, Task, dot16};
 
 /// Positions whose keys or values are visited by all heads before the next: they stay in the first cache.
@@ -50,17 +51,18 @@ impl Task for Attend<'_> {
         let mut start = 0usize;
         for keys in self.keys.chunks(stride.saturating_mul(TILE)) {
             let tile = self.positions.saturating_sub(start).min(TILE);
-            for (query, scores) in self.queries.chunks_exact(dim).zip(self.scores.chunks_exact_mut(score_stride)) {
-                let scores = scores.iter_mut().skip(start).take(tile);
-                for (score, key) in scores.zip(keys.chunks(stride)) {
+            for (query, scores) in rows(self.queries, dim).zip(rows_mut(self.scores, score_stride)) {
+                let mut key = keys;
+                for score in scores.iter_mut().skip(start).take(tile) {
                     *score = dot16::<V>(query, key.get(..dim).unwrap_or(&[])) * self.scale;
+                    key = key.get(stride..).unwrap_or(&[]);
                 }
             }
             start = start.saturating_add(tile);
         }
 
         let mut finite = true;
-        for (scores, out) in self.scores.chunks_exact_mut(score_stride).zip(self.out.chunks_exact_mut(dim)) {
+        for (scores, out) in rows_mut(self.scores, score_stride).zip(rows_mut(self.out, dim)) {
             let scores = scores.get_mut(..self.positions).unwrap_or(&mut []);
             finite &= softmax::<V>(scores, self.softcap, out);
         }
@@ -68,13 +70,13 @@ impl Task for Attend<'_> {
         let mut start = 0usize;
         for values in self.values.chunks(stride.saturating_mul(TILE)) {
             let tile = self.positions.saturating_sub(start).min(TILE);
-            for (scores, out) in self.scores.chunks_exact(score_stride).zip(self.out.chunks_exact_mut(dim)) {
+            for (scores, out) in rows(self.scores, score_stride).zip(rows_mut(self.out, dim)) {
                 let scores = scores.get(start..start.saturating_add(tile)).unwrap_or(&[]);
                 mix::<V>(scores, values, stride, out);
             }
             start = start.saturating_add(tile);
         }
-        for (scores, out) in self.scores.chunks_exact(score_stride).zip(self.out.chunks_exact_mut(dim)) {
+        for (scores, out) in rows(self.scores, score_stride).zip(rows_mut(self.out, dim)) {
             let sum = sum16::<V>(scores.get(..self.positions).unwrap_or(&[]));
             for out in out {
                 *out /= sum;
@@ -143,12 +145,13 @@ fn mix<V: Lanes>(scores: &[f32], values: &[f32], stride: usize, out: &mut [f32])
         for (acc, out) in acc.iter_mut().zip(out.as_chunks::<LANES>().0) {
             *acc = V::load(out);
         }
-        for (score, value) in scores.iter().zip(values.chunks(stride)) {
+        let mut value = values.get(first..).unwrap_or(&[]);
+        for score in scores {
             let score = V::splat(*score);
-            let value = value.get(first..).unwrap_or(&[]);
             for (acc, value) in acc.iter_mut().zip(value.as_chunks::<LANES>().0) {
                 *acc = acc.add(score.mul(V::load(value)));
             }
+            value = value.get(stride..).unwrap_or(&[]);
         }
         for (acc, out) in acc.iter().zip(out.as_chunks_mut::<LANES>().0) {
             acc.store(out);
@@ -157,13 +160,14 @@ fn mix<V: Lanes>(scores: &[f32], values: &[f32], stride: usize, out: &mut [f32])
     }
     for out in rest.chunks_mut(LANES) {
         let mut acc = V::load_part(out);
-        for (score, value) in scores.iter().zip(values.chunks(stride)) {
-            let value = value.get(first..).unwrap_or(&[]);
-            let value = match value.first_chunk() {
-                Some(value) => V::load(value),
+        let mut value = values.get(first..).unwrap_or(&[]);
+        for score in scores {
+            let row = match value.first_chunk() {
+                Some(row) => V::load(row),
                 None => V::load_part(value),
             };
-            acc = acc.add(V::splat(*score).mul(value));
+            acc = acc.add(V::splat(*score).mul(row));
+            value = value.get(stride..).unwrap_or(&[]);
         }
         acc.store_part(out);
         first = first.saturating_add(LANES);

@@ -1,5 +1,6 @@
 //! One row of the embedding as floats.
 
+use crate::bytes::rows;
 use crate::container::DType;
 use crate::container::directory::{BLOCK_COLS, GROUP_ROWS};
 use crate::kernels::f16::f16_to_f32;
@@ -21,7 +22,7 @@ pub fn embed(matrix: &Matrix<'_>, row: usize, scale: f32, out: &mut [f32]) {
     let blocks = matrix.data.get(group.saturating_mul(len)..).unwrap_or(&[]);
     let group_bytes = matrix.dtype.group_bytes().max(1);
     let scales = matrix.dtype.group_scales().saturating_mul(2);
-    for (out, block) in out.chunks_mut(BLOCK_COLS).zip(blocks.chunks_exact(group_bytes)) {
+    for (out, block) in out.chunks_mut(BLOCK_COLS).zip(rows(blocks, group_bytes)) {
         let (head, packed) = block.split_at_checked(scales).unwrap_or((&[], &[]));
         let half = |index: usize| head.as_chunks::<2>().0.get(index).map_or(0.0, |bits| f16_to_f32(*bits));
         let (d, m) = (half(lane), half(lane.saturating_add(GROUP_ROWS)));

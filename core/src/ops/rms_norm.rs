@@ -1,6 +1,7 @@
 //! RMS norm.
 
 use super::math::sqrt;
+use crate::bytes::rows_mut;
 use crate::kernels::{Isa, LANES, Lanes, Task, dot16};
 
 struct RmsNorm<'a> {
@@ -28,7 +29,7 @@ impl Task for RmsNorm<'_> {
 
 /// `x = (x * (1 / sqrt(mean(x * x) + epsilon))) * weight` over rows of `weight.len()` elements.
 pub fn rms_norm(isa: Isa, x: &mut [f32], weight: &[f32], epsilon: f32) {
-    for x in x.chunks_exact_mut(weight.len().max(1)) {
+    for x in rows_mut(x, weight.len()) {
         isa.run(RmsNorm { x, weight, epsilon });
     }
 }

@@ -1,6 +1,7 @@
 //! Rotary positions, split halves.
 
 use super::math::sin_cos;
+use crate::bytes::rows_mut;
 use crate::kernels::{Isa, LANES, Lanes, Task};
 use crate::model::RopeTable;
 
@@ -50,7 +51,7 @@ impl Task for Rotate<'_> {
 /// Rotates the first `2 * cos.len()` dimensions of each head of `x`, `[heads, head_dim]`.
 pub fn rotate(isa: Isa, x: &mut [f32], head_dim: usize, cos: &[f32], sin: &[f32]) {
     let half = cos.len();
-    for head in x.chunks_exact_mut(head_dim.max(1)) {
+    for head in rows_mut(x, head_dim) {
         let Some((first, rest)) = head.split_at_mut_checked(half) else { return };
         let Some((second, _)) = rest.split_at_mut_checked(half) else { return };
         isa.run(Rotate { first, second, cos, sin });
