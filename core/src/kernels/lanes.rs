@@ -36,7 +36,8 @@ pub trait Lanes: Copy {
     }
 
     /// Up to 16 values, the rest +0.0.
-    #[inline(always)]
+    #[cfg_attr(not(target_arch = "wasm32"), inline(always))]
+    #[cfg_attr(target_arch = "wasm32", inline(never))]
     fn load_part(from: &[f32]) -> Self {
         let mut whole = [0.0; LANES];
         for (to, from) in whole.iter_mut().zip(from) {
@@ -46,7 +47,8 @@ pub trait Lanes: Copy {
     }
 
     /// Stores as many lanes as `to` has places, at most 16.
-    #[inline(always)]
+    #[cfg_attr(not(target_arch = "wasm32"), inline(always))]
+    #[cfg_attr(target_arch = "wasm32", inline(never))]
     fn store_part(self, to: &mut [f32]) {
         let mut whole = [0.0; LANES];
         self.store(&mut whole);
@@ -59,7 +61,8 @@ pub trait Lanes: Copy {
 /// `sum16` of the products `a[i] * b[i]`, over the shorter length.
 ///
 /// The tail is filled with +0.0: an accumulator is never -0.0, so adding +0.0 leaves it as it is.
-#[inline(always)]
+#[cfg_attr(not(target_arch = "wasm32"), inline(always))]
+#[cfg_attr(target_arch = "wasm32", inline(never))]
 pub fn dot16<V: Lanes>(a: &[f32], b: &[f32]) -> f32 {
     let ((a, a_tail), (b, b_tail)) = (a.as_chunks(), b.as_chunks());
     let mut acc = V::zero();
@@ -74,6 +77,7 @@ pub fn dot16<V: Lanes>(a: &[f32], b: &[f32]) -> f32 {
 
 /// The lanes of portable code. This file and `scalar.rs` define what every backend has to give.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(all(target_arch = "wasm32", target_feature = "simd128"), allow(dead_code))]
 pub struct ScalarLanes([f32; LANES]);
 
 impl ScalarLanes {

@@ -9,7 +9,10 @@ pub mod codes;
 mod dispatch;
 pub mod f16;
 mod lanes;
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 mod scalar;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod wasm32;
 mod workers;
 
 pub use codes::{Codes, Step};

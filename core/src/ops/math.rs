@@ -1,4 +1,7 @@
 //! Transcendental functions: the exponential over lanes, and the only gate to libm.
+//!
+//! Functions over lanes are inlined so that they are compiled for the caller's instruction set. A WebAssembly module
+//! has one instruction set and a size budget: there each stands once.
 
 use crate::kernels::Lanes;
 
@@ -23,7 +26,8 @@ const MOST: f32 = 88.0;
 
 /// exp of each lane, within 1.1 units in the last place on -87..88, and the value at the nearer end beyond.
 /// NaN gives the value at -87.
-#[inline(always)]
+#[cfg_attr(not(target_arch = "wasm32"), inline(always))]
+#[cfg_attr(target_arch = "wasm32", inline(never))]
 pub fn exp<V: Lanes>(x: V) -> V {
     let x = x.max(V::splat(LEAST)).min(V::splat(MOST));
     let t = x.mul(V::splat(LOG2_E)).add(V::splat(EXPONENT));
@@ -45,7 +49,8 @@ pub fn times_sigmoid<V: Lanes>(x: V, a: V) -> V {
 }
 
 /// cap * tanh(x / cap) of each lane, with tanh(u) = 1 - 2 / (1 + exp(2u)).
-#[inline(always)]
+#[cfg_attr(not(target_arch = "wasm32"), inline(always))]
+#[cfg_attr(target_arch = "wasm32", inline(never))]
 pub fn softcap<V: Lanes>(x: V, cap: V) -> V {
     let u = x.div(cap);
     let e = exp(u.add(u));
