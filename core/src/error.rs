@@ -284,6 +284,46 @@ codes! {
     // Template, 200-299.
     /// The template section ends early.
     TemplateTooShort = 200, InvalidHeader;
+    /// The template section has a version this reader does not know.
+    TemplateVersion = 201, InvalidHeader;
+    /// The template section's parts do not fit it, or its program is none.
+    TemplateDamaged = 202, InvalidHeader;
+    /// The model has no chat template.
+    TemplateMissing = 203, GenerationFailed;
+    /// The template took more steps than a rendering may.
+    TemplateSteps = 204, GenerationFailed;
+    /// The memory given for the rendering is too small for this template and input.
+    TemplateMemory = 205, OutputBufferExceeded;
+    /// The template nests deeper than the memory given allows.
+    TemplateStack = 206, OutputBufferExceeded;
+    /// The template does at run time what this machine cannot do exactly.
+    TemplateUnsupported = 207, GenerationFailed;
+    /// The input is not JSON, or not an object; the offset is where.
+    JsonSyntax = 208, InvalidLength;
+    /// A number of the input has more digits than can be kept exactly.
+    JsonNumber = 209, InvalidLength;
+    /// The template called `raise_exception`; its message stands in the output.
+    TemplateRaised = 210, GenerationFailed;
+    /// A type error as the reference raises it.
+    TemplateTypeError = 211, GenerationFailed;
+    /// A use of an undefined value.
+    TemplateUndefinedError = 212, GenerationFailed;
+    /// A run-time error of the template language, such as an unknown filter.
+    TemplateRuntimeError = 213, GenerationFailed;
+    /// What the reference's sandbox refuses.
+    TemplateSecurityError = 214, GenerationFailed;
+    /// A value error as the reference raises it.
+    TemplateValueError = 215, GenerationFailed;
+    /// A division by zero.
+    TemplateZeroDivision = 216, GenerationFailed;
+    /// A number or range beyond what is kept exactly.
+    TemplateOverflow = 217, GenerationFailed;
+    /// A missing attribute where the reference raises AttributeError.
+    TemplateAttributeError = 218, GenerationFailed;
+    /// A missing key in a format string.
+    TemplateKeyError = 219, GenerationFailed;
+    /// A missing positional value in a format string.
+    TemplateIndexError = 220, GenerationFailed;
 
     // Plan, kernels, forward, session, 300-399.
     /// A prompt of no tokens.

@@ -26,6 +26,8 @@ pub mod kv_cache;
 pub mod plan;
 pub mod scratch;
 
+pub mod template;
+
 pub mod forward;
 pub mod kernels;
 pub mod ops;

@@ -2,3 +2,4 @@
 
 pub mod commands;
 pub mod failure;
+pub mod template;

@@ -15,6 +15,8 @@ struct Cli {
 enum Command {
     /// Print the logits of id lists, JSON lines in and out.
     Logits(commands::logits::Args),
+    /// Turn conversations into prompts, JSON lines in and out.
+    Render(commands::render::Args),
     /// Print a file's size and check it against a budget.
     Size(commands::size::Args),
 }
@@ -22,6 +24,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Logits(args) => commands::logits::run(args),
+        Command::Render(args) => commands::render::run(args),
         Command::Size(args) => commands::size::run(args),
     };
     match result {

@@ -1,4 +1,5 @@
 //! One file per subcommand.
 
 pub mod logits;
+pub mod render;
 pub mod size;

@@ -1,0 +1,368 @@
+//! Truth, length, iteration, attributes, items and slices, as Python and the reference's sandbox define them.
+
+use super::names::{self, id};
+use super::text::{char_offset, count, decode, part};
+use super::value::{self, Value};
+use super::vm::{STATE, Vm};
+use crate::error::Code;
+
+impl Vm<'_> {
+    /// The error that using an undefined value gives.
+    pub(super) fn misuse(item: Value) -> Code {
+        if item.kind == value::UNSAFE { Code::TemplateSecurityError } else { Code::TemplateUndefinedError }
+    }
+
+    pub(super) fn truthy(&self, item: Value) -> bool {
+        match item.kind {
+            value::MISSING | value::UNDEFINED | value::UNSAFE | value::NONE => false,
+            value::BOOL | value::INT => item.bits != 0,
+            value::FLOAT => item.as_float() != 0.0,
+            value::GENERATOR => true,
+            _ => self.length(item).is_none_or(|length| length > 0),
+        }
+    }
+
+    /// Python's `len`, where there is one.
+    pub(super) fn length(&self, item: Value) -> Option<usize> {
+        match item.kind {
+            value::UNDEFINED | value::UNSAFE => Some(0),
+            value::STR => Some(count(self.text.of(item))),
+            value::LIST | value::TUPLE | value::DICT | value::KEYS | value::VALUES | value::ITEMS | value::RANGE => {
+                Some(item.len as usize)
+            }
+            value::LOOP => self.stack.get(item.at().wrapping_add(1)).map(|cursor| cursor.len as usize),
+            _ => None,
+        }
+    }
+
+    /// What a loop over a value goes through. A generator is used up by this.
+    pub(super) fn iterable(&mut self, item: Value) -> Result<Value, Code> {
+        match item.kind {
+            value::UNDEFINED | value::UNSAFE => Ok(Value::new(value::LIST, 0, 0)),
+            value::GENERATOR => {
+                let list = self.heap_at(item.at());
+                self.set_heap(item.at(), Value::new(value::LIST, 0, 0));
+                Ok(list)
+            }
+            value::STR | value::LIST | value::TUPLE | value::KEYS | value::VALUES | value::ITEMS | value::RANGE => {
+                Ok(item)
+            }
+            value::DICT => Ok(Value { kind: value::KEYS, ..item }),
+            _ => Err(Code::TemplateTypeError),
+        }
+    }
+
+    /// Item number `index` of what [`Self::iterable`] gave, or of a dict's keys.
+    pub(super) fn entry(&self, source: Value, index: usize) -> Value {
+        let at = source.at();
+        match source.kind {
+            value::LIST | value::TUPLE => self.heap_at(at.wrapping_add(index)),
+            value::KEYS | value::DICT => self.heap_at(at.wrapping_add(2 * index)),
+            value::VALUES => self.heap_at(at.wrapping_add(2 * index).wrapping_add(1)),
+            value::ITEMS => {
+                Value { flags: source.flags, ..Value::new(value::TUPLE, 2, at.wrapping_add(2 * index) as u64) }
+            }
+            value::RANGE => {
+                let (start, step) = (self.heap_at(at).as_int(), self.heap_at(at.wrapping_add(1)).as_int());
+                Value::int(start.wrapping_add(step.wrapping_mul(index as i64)))
+            }
+            value::STR => {
+                let bytes = self.text.of(source);
+                let from = char_offset(bytes, index);
+                part(source, from, from.wrapping_add(decode(bytes, from).1))
+            }
+            _ => Value::of(value::UNDEFINED),
+        }
+    }
+
+    /// The next item of the loop state on top of the stack. A string is walked by bytes, which stand in the state.
+    pub(super) fn advance(&mut self) -> Result<Option<Value>, Code> {
+        let state = self.sp.checked_sub(STATE).ok_or(Code::TemplateDamaged)?;
+        let (source, mut cursor) = (self.stack_at(state)?, self.stack_at(state.wrapping_add(1))?);
+        let index = cursor.at();
+        if index >= cursor.len as usize {
+            return Ok(None);
+        }
+        let item = if source.kind == value::STR {
+            let from = (cursor.bits >> 32) as usize;
+            let to = from.wrapping_add(decode(self.text.of(source), from).1);
+            cursor.bits = (to as u64) << 32 | index as u64;
+            part(source, from, to)
+        } else {
+            self.entry(source, index)
+        };
+        cursor.bits = cursor.bits.wrapping_add(1);
+        if let Some(slot) = self.stack.get_mut(state.wrapping_add(1)) {
+            *slot = cursor;
+        }
+        Ok(Some(item))
+    }
+
+    /// Pops a value of exactly `count` items and pushes them, the first on top.
+    pub(super) fn unpack(&mut self, count: usize) -> Result<(), Code> {
+        let source = self.pop()?;
+        let source = self.iterable(source)?;
+        if self.length(source) != Some(count) {
+            return Err(Code::TemplateValueError);
+        }
+        for index in (0..count).rev() {
+            self.push(self.entry(source, index))?;
+        }
+        Ok(())
+    }
+
+    /// All items of an iterable as a list.
+    pub(super) fn to_list(&mut self, item: Value) -> Result<Value, Code> {
+        let source = self.iterable(item)?;
+        if matches!(source.kind, value::LIST | value::TUPLE) {
+            return Ok(Value { kind: value::LIST, ..source });
+        }
+        let length = self.length(source).unwrap_or(0);
+        let at = self.alloc(length)?;
+        let mut byte = 0usize;
+        for index in 0..length {
+            let item = if source.kind == value::STR {
+                let from = byte;
+                byte = from.wrapping_add(decode(self.text.of(source), from).1);
+                part(source, from, byte)
+            } else {
+                self.entry(source, index)
+            };
+            self.set_heap(at.wrapping_add(index), item);
+        }
+        Ok(Value { flags: source.flags & value::CONTENT, ..Value::new(value::LIST, length as u32, at as u64) })
+    }
+
+    /// A list that is read once.
+    pub(super) fn generator(&mut self, list: Value) -> Result<Value, Code> {
+        let cell = self.alloc(1)?;
+        self.set_heap(cell, list);
+        Ok(Value::new(value::GENERATOR, 0, cell as u64))
+    }
+
+    /// Index in the heap of a key's place in a dict; the value stands behind it.
+    pub(super) fn dict_find(&mut self, dict: Value, key: Value) -> Result<Option<usize>, Code> {
+        match key.kind {
+            value::LIST | value::DICT | value::KEYS | value::VALUES | value::ITEMS => {
+                return Err(Code::TemplateTypeError);
+            }
+            value::TUPLE => return Err(Code::TemplateUnsupported),
+            _ => {}
+        }
+        self.charge(dict.len as usize / 8)?;
+        for index in 0..dict.len as usize {
+            let at = dict.at().wrapping_add(2 * index);
+            if self.same(self.heap_at(at), key) {
+                return Ok(Some(at));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The attribute that Python's own type gives, methods not bound.
+    fn own_attribute(&self, object: Value, name: Value) -> Result<Option<Value>, Code> {
+        let bytes = self.text.of(name);
+        if bytes.starts_with(b"__") && bytes.ends_with(b"__") {
+            return Ok(Some(Value::of(value::UNSAFE)));
+        }
+        let number = if name.extra > 0 { name.extra.wrapping_sub(1) as u8 } else { names::lookup(bytes) };
+        let mask = names::mask(number);
+        let kind = match object.kind {
+            value::STR => names::STR,
+            value::LIST => names::LIST,
+            value::TUPLE | value::RANGE => names::TUPLE,
+            value::DICT => names::DICT,
+            value::LOOP => names::LOOP,
+            _ => 0,
+        };
+        if mask & kind == 0 {
+            return Ok(None);
+        }
+        if mask & names::MUTATING != 0 && kind & (names::LIST | names::DICT) != 0 {
+            return Ok(Some(Value::of(value::UNSAFE)));
+        }
+        if kind == names::LOOP && number != id::cycle && number != id::changed {
+            return self.loop_attribute(object, number).map(Some);
+        }
+        Ok(Some(Value::new(value::METHOD, number as u32, 0)))
+    }
+
+    /// Index of the running loop's current item, and its state.
+    pub(super) fn loop_state(&self, object: Value) -> Result<(usize, Value, Value), Code> {
+        let at = object.at();
+        let (source, cursor, aux) =
+            (self.stack_at(at)?, self.stack_at(at.wrapping_add(1))?, self.stack_at(at.wrapping_add(2))?);
+        if aux.kind != value::MARK || aux.bits as u32 != object.len {
+            return Err(Code::TemplateUnsupported);
+        }
+        Ok((cursor.at().saturating_sub(1), cursor, source))
+    }
+
+    fn loop_attribute(&self, object: Value, number: u8) -> Result<Value, Code> {
+        let (index, cursor, source) = self.loop_state(object)?;
+        let length = cursor.len as usize;
+        let result = match number {
+            id::index0 => index,
+            id::index => index.wrapping_add(1),
+            id::length => length,
+            id::revindex => length.saturating_sub(index),
+            id::revindex0 => length.saturating_sub(index).saturating_sub(1),
+            id::depth => 1,
+            id::depth0 => 0,
+            id::first => return Ok(Value::bool(index == 0)),
+            id::last => return Ok(Value::bool(index.wrapping_add(1) >= length)),
+            id::previtem if index > 0 => return Ok(self.entry(source, index.wrapping_sub(1))),
+            id::nextitem if index.wrapping_add(1) < length => return Ok(self.entry(source, index.wrapping_add(1))),
+            _ => return Ok(Value::of(value::UNDEFINED)),
+        };
+        Ok(Value::int(result as i64))
+    }
+
+    fn namespace_attribute(&mut self, object: Value, name: Value) -> Result<Option<Value>, Code> {
+        let slot = self.dict_find(self.heap_at(object.at()), name)?;
+        Ok(slot.map(|slot| self.heap_at(slot.wrapping_add(1))))
+    }
+
+    /// `object.name`: Python's attribute first, then the item.
+    pub(super) fn attribute(&mut self, object: Value, name: Value) -> Result<Value, Code> {
+        if object.is_undefined() {
+            return Err(Self::misuse(object));
+        }
+        if let Some(found) = self.own_attribute(object, name)? {
+            return Ok(found);
+        }
+        let found = match object.kind {
+            value::DICT => self.dict_find(object, name)?.map(|slot| self.heap_at(slot.wrapping_add(1))),
+            value::NAMESPACE => self.namespace_attribute(object, name)?,
+            _ => None,
+        };
+        Ok(found.unwrap_or(Value::of(value::UNDEFINED)))
+    }
+
+    /// `object[key]`: the item first, then Python's attribute.
+    pub(super) fn item(&mut self, object: Value, key: Value) -> Result<Value, Code> {
+        if object.is_undefined() {
+            return Err(Self::misuse(object));
+        }
+        match object.kind {
+            value::DICT => match self.dict_find(object, key) {
+                Ok(Some(slot)) => return Ok(self.heap_at(slot.wrapping_add(1))),
+                Ok(None) | Err(Code::TemplateTypeError) => {}
+                Err(code) => return Err(code),
+            },
+            value::STR | value::LIST | value::TUPLE | value::RANGE if key.is_integer() => {
+                let length = self.length(object).unwrap_or(0) as i64;
+                let index = if key.as_int() < 0 { key.as_int().saturating_add(length) } else { key.as_int() };
+                if (0..length).contains(&index) {
+                    return Ok(self.entry(object, index as usize));
+                }
+            }
+            _ => {}
+        }
+        if key.kind == value::STR {
+            if let Some(found) = self.own_attribute(object, key)? {
+                return Ok(found);
+            }
+            if let (value::NAMESPACE, Some(found)) = (object.kind, self.namespace_attribute(object, key)?) {
+                return Ok(found);
+            }
+        }
+        Ok(Value::of(value::UNDEFINED))
+    }
+
+    /// A method that is not called at once takes its object along.
+    pub(super) fn bind(&mut self, mut found: Value, object: Value) -> Result<Value, Code> {
+        if found.kind == value::METHOD && found.bits == 0 {
+            let cell = self.alloc(1)?;
+            self.set_heap(cell, object);
+            found.bits = cell.wrapping_add(1) as u64;
+        }
+        Ok(found)
+    }
+
+    /// `namespace.name = item`.
+    pub(super) fn set_attribute(&mut self, namespace: Value, name: Value, item: Value) -> Result<(), Code> {
+        if namespace.kind != value::NAMESPACE {
+            return Err(Code::TemplateRuntimeError);
+        }
+        if self.text.of(name).starts_with(b"_") {
+            return Err(Code::TemplateSecurityError);
+        }
+        let mut dict = self.heap_at(namespace.at());
+        let slot = match self.dict_find(dict, name)? {
+            Some(slot) => slot,
+            None => {
+                if dict.len >= dict.extra as u32 {
+                    let capacity = dict.len.saturating_mul(2).max(4);
+                    let at = self.alloc(2 * capacity as usize)?;
+                    let from = dict.at();
+                    if from.wrapping_add(2 * dict.len as usize) <= at {
+                        self.heap.copy_within(from..from.wrapping_add(2 * dict.len as usize), at);
+                    }
+                    dict.extra = u16::try_from(capacity).map_err(|_| Code::TemplateMemory)?;
+                    dict.bits = at as u64;
+                }
+                let slot = dict.at().wrapping_add(2 * dict.len as usize);
+                self.set_heap(slot, name);
+                dict.len = dict.len.wrapping_add(1);
+                self.set_heap(namespace.at(), dict);
+                slot
+            }
+        };
+        self.set_heap(slot.wrapping_add(1), item);
+        Ok(())
+    }
+
+    /// `object[start:stop:step]`, by items or code points.
+    pub(super) fn slice(&mut self, object: Value, start: Value, stop: Value, step: Value) -> Result<Value, Code> {
+        if object.is_undefined() {
+            return Err(Self::misuse(object));
+        }
+        if !matches!(object.kind, value::STR | value::LIST | value::TUPLE | value::RANGE) {
+            return Err(Code::TemplateTypeError);
+        }
+        for bound in [start, stop, step] {
+            if bound.kind != value::NONE && !bound.is_integer() {
+                return Err(Code::TemplateTypeError);
+            }
+        }
+        let length = self.length(object).unwrap_or(0) as i64;
+        let step = if step.kind == value::NONE { 1 } else { step.as_int() };
+        if step == 0 {
+            return Err(Code::TemplateValueError);
+        }
+        let (low, high) = if step > 0 { (0, length) } else { (-1, length.saturating_sub(1)) };
+        let bound = |item: Value, absent: i64| match item.kind {
+            value::NONE => absent,
+            _ if item.as_int() < 0 => item.as_int().saturating_add(length).max(low),
+            _ => item.as_int().min(high),
+        };
+        let (from, to) =
+            if step > 0 { (bound(start, low), bound(stop, high)) } else { (bound(start, high), bound(stop, low)) };
+        if step == 1 && object.kind != value::RANGE {
+            let (from, to) = (from as usize, to.max(from) as usize);
+            if object.kind == value::STR {
+                let bytes = self.text.of(object);
+                return Ok(part(object, char_offset(bytes, from), char_offset(bytes, to)));
+            }
+            let at = object.at().wrapping_add(from);
+            return Ok(Value { bits: at as u64, len: to.saturating_sub(from) as u32, ..object });
+        }
+        let source = if object.kind == value::STR { self.to_list(object)? } else { object };
+        let floor = self.sp;
+        let mut index = from;
+        while if step > 0 { index < to } else { index > to } {
+            self.charge(1)?;
+            self.push(self.entry(source, index as usize))?;
+            index = index.saturating_add(step);
+        }
+        let count = self.sp.saturating_sub(floor);
+        if object.kind == value::STR {
+            let result = self.concat(count)?;
+            return Ok(Value { flags: object.flags, ..result });
+        }
+        let kind = if object.kind == value::TUPLE { value::TUPLE } else { value::LIST };
+        let result = self.make_list(kind, count)?;
+        Ok(Value { flags: object.flags, ..result })
+    }
+}

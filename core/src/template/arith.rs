@@ -1,0 +1,345 @@
+//! Operators.
+
+use super::op::{binary, compare};
+use super::text::find;
+use super::value::{self, Value};
+use super::vm::Vm;
+use crate::error::Code;
+use core::cmp::Ordering;
+
+impl Vm<'_> {
+    pub(super) fn sign(&self, item: Value, negative: bool) -> Result<Value, Code> {
+        match item.kind {
+            value::FLOAT if negative => Ok(Value { flags: item.flags, ..Value::float(-item.as_float()) }),
+            value::FLOAT => Ok(item),
+            value::INT | value::BOOL => {
+                let number =
+                    if negative { item.as_int().checked_neg().ok_or(Code::TemplateOverflow)? } else { item.as_int() };
+                Ok(Value { flags: item.flags, ..Value::int(number) })
+            }
+            _ if item.is_undefined() => Err(Self::misuse(item)),
+            _ => Err(Code::TemplateTypeError),
+        }
+    }
+
+    pub(super) fn binary(&mut self, which: u8, a: Value, b: Value) -> Result<Value, Code> {
+        let flags = (a.flags | b.flags) & value::CONTENT;
+        if a.kind == value::STR && which == binary::MOD {
+            return self.format_percent(a, b);
+        }
+        if a.is_undefined() || b.is_undefined() {
+            return Err(Self::misuse(if a.is_undefined() { a } else { b }));
+        }
+        if a.is_number() && b.is_number() {
+            let result = if a.kind == value::FLOAT || b.kind == value::FLOAT {
+                Self::float_binary(which, a.to_float(), b.to_float())?
+            } else {
+                Self::int_binary(which, a.as_int(), b.as_int())?
+            };
+            return Ok(Value { flags, ..result });
+        }
+        match (which, a.kind, b.kind) {
+            (binary::ADD, value::STR, value::STR) => self.add_text(a, b),
+            (binary::ADD, value::LIST, value::LIST) | (binary::ADD, value::TUPLE, value::TUPLE) => {
+                let at = self.alloc(a.len as usize)?;
+                let more = self.alloc(b.len as usize)?;
+                self.copy_items(a, at);
+                self.copy_items(b, more);
+                Ok(Value { flags, ..Value::new(a.kind, a.len.wrapping_add(b.len), at as u64) })
+            }
+            (binary::MUL, _, _) if b.is_integer() => self.repeat(a, b.as_int()),
+            (binary::MUL, _, _) if a.is_integer() => self.repeat(b, a.as_int()),
+            _ => Err(Code::TemplateTypeError),
+        }
+    }
+
+    fn copy_items(&mut self, list: Value, to: usize) {
+        let end = list.at().wrapping_add(list.len as usize);
+        if end <= self.heap.len() && to.wrapping_add(list.len as usize) <= self.heap.len() {
+            self.heap.copy_within(list.at()..end, to);
+        }
+    }
+
+    fn repeat(&mut self, item: Value, times: i64) -> Result<Value, Code> {
+        let times = times.max(0) as u64;
+        let total = (item.len as u64).saturating_mul(times);
+        self.charge(usize::try_from(total / 8).unwrap_or(usize::MAX))?;
+        match item.kind {
+            value::STR => {
+                let mark = self.text.used();
+                if item.len > 0 {
+                    for _ in 0..times {
+                        self.text.push_str(item)?;
+                    }
+                }
+                Ok(Value { flags: item.flags, ..self.text.since(mark) })
+            }
+            value::LIST | value::TUPLE => {
+                let at = self.alloc(usize::try_from(total).map_err(|_| Code::TemplateMemory)?)?;
+                if item.len > 0 {
+                    for time in 0..times as usize {
+                        self.copy_items(item, at.wrapping_add(time.wrapping_mul(item.len as usize)));
+                    }
+                }
+                Ok(Value { bits: at as u64, len: total as u32, ..item })
+            }
+            _ => Err(Code::TemplateTypeError),
+        }
+    }
+
+    /// String plus string; the side that is not marked safe is escaped when the other is.
+    fn add_text(&mut self, a: Value, b: Value) -> Result<Value, Code> {
+        let markup = (a.flags | b.flags) & value::MARKUP;
+        let (a, b) = if markup == 0 { (a, b) } else { (self.escaped(a)?, self.escaped(b)?) };
+        self.charge(b.len as usize / 16)?;
+        let result = self.text.concat(a, b)?;
+        Ok(Value { flags: markup, extra: 0, ..result })
+    }
+
+    /// The string with `& < > ' "` as entities, unless it is marked safe.
+    pub(super) fn escaped(&mut self, text: Value) -> Result<Value, Code> {
+        if text.flags & value::MARKUP != 0 {
+            return Ok(text);
+        }
+        let mark = self.text.used();
+        for i in 0..text.len as usize {
+            let at = text.at().wrapping_add(i);
+            let byte = self.text.slice(at, 1).first().copied().unwrap_or(0);
+            let content = self.text.is_content(at);
+            match byte {
+                b'&' => self.text.push_all(b"&amp;", content)?,
+                b'<' => self.text.push_all(b"&lt;", content)?,
+                b'>' => self.text.push_all(b"&gt;", content)?,
+                b'\'' => self.text.push_all(b"&#39;", content)?,
+                b'"' => self.text.push_all(b"&#34;", content)?,
+                _ => self.text.push(byte, content)?,
+            }
+        }
+        Ok(Value { flags: value::MARKUP, ..self.text.since(mark) })
+    }
+
+    fn int_binary(which: u8, a: i64, b: i64) -> Result<Value, Code> {
+        let whole = match which {
+            binary::ADD => a.checked_add(b),
+            binary::SUB => a.checked_sub(b),
+            binary::MUL => a.checked_mul(b),
+            binary::FLOORDIV | binary::MOD | binary::DIV if b == 0 => return Err(Code::TemplateZeroDivision),
+            binary::DIV => {
+                // Python divides exactly; beyond 2^53 the operands would round first.
+                if (a.unsigned_abs() | b.unsigned_abs()) >> 53 != 0 {
+                    return Err(Code::TemplateOverflow);
+                }
+                return Ok(Value::float(a as f64 / b as f64));
+            }
+            binary::FLOORDIV | binary::MOD => a.checked_div(b).zip(a.checked_rem(b)).map(|(quotient, rest)| {
+                let down = rest != 0 && (rest < 0) != (b < 0);
+                match (which, down) {
+                    (binary::FLOORDIV, _) => quotient.wrapping_sub(down as i64),
+                    (_, true) => rest.wrapping_add(b),
+                    _ => rest,
+                }
+            }),
+            _ => u32::try_from(b).ok().and_then(|exponent| a.checked_pow(exponent)),
+        };
+        whole.map(Value::int).ok_or(Code::TemplateOverflow)
+    }
+
+    fn float_binary(which: u8, a: f64, b: f64) -> Result<Value, Code> {
+        let result = match which {
+            binary::ADD => a + b,
+            binary::SUB => a - b,
+            binary::MUL => a * b,
+            binary::POW => return Err(Code::TemplateUnsupported),
+            _ if b == 0.0 => return Err(Code::TemplateZeroDivision),
+            binary::DIV => a / b,
+            _ => {
+                let mut rest = libm::fmod(a, b);
+                let mut quotient = (a - rest) / b;
+                if rest != 0.0 && (rest < 0.0) != (b < 0.0) {
+                    rest += b;
+                    quotient -= 1.0;
+                } else if rest == 0.0 {
+                    rest = libm::copysign(0.0, b);
+                }
+                if which == binary::MOD { rest } else { libm::floor(quotient + 0.5) }
+            }
+        };
+        Ok(Value::float(result))
+    }
+
+    /// The top `count` values as one string.
+    pub(super) fn concat(&mut self, count: usize) -> Result<Value, Code> {
+        let first = self.sp.checked_sub(count).ok_or(Code::TemplateDamaged)?;
+        let mut result = Value::new(value::STR, 0, self.text.since(self.text.used()).bits);
+        for index in first..self.sp {
+            let item = self.stack_at(index)?;
+            self.charge(item.len as usize / 16)?;
+            let item = self.string_of(item)?;
+            result = if index == first { item } else { self.text.concat(result, item)? };
+        }
+        self.sp = first;
+        Ok(Value { flags: 0, extra: 0, ..result })
+    }
+
+    /// Python's `str` as a string value.
+    pub(super) fn string_of(&mut self, item: Value) -> Result<Value, Code> {
+        if item.kind == value::STR {
+            return Ok(item);
+        }
+        let mark = self.text.used();
+        self.print(item)?;
+        Ok(self.text.since(mark))
+    }
+
+    /// Equality of two values that hold no others.
+    pub(super) fn same(&self, a: Value, b: Value) -> bool {
+        match (a.kind, b.kind) {
+            (value::STR, value::STR) => a.len == b.len && self.text.of(a) == self.text.of(b),
+            (value::INT | value::BOOL, value::INT | value::BOOL) => a.bits == b.bits,
+            (value::INT | value::BOOL | value::FLOAT, value::INT | value::BOOL | value::FLOAT) => {
+                numeric(a, b) == Some(Ordering::Equal)
+            }
+            (x, y) if a.is_undefined() && b.is_undefined() => x == y,
+            (x, y) => x == y && a.bits == b.bits && a.len == b.len,
+        }
+    }
+
+    /// Python's `==`.
+    pub(super) fn equal(&mut self, a: Value, b: Value) -> Result<bool, Code> {
+        let floor = self.sp;
+        self.push(a)?;
+        self.push(b)?;
+        let mut equal = true;
+        while equal && self.sp > floor {
+            self.charge(1)?;
+            let (b, a) = (self.pop()?, self.pop()?);
+            match (a.kind, b.kind) {
+                (value::LIST, value::LIST) | (value::TUPLE, value::TUPLE) => {
+                    equal = a.len == b.len;
+                    if !equal || a.bits == b.bits {
+                        continue;
+                    }
+                    for index in 0..a.len as usize {
+                        self.push(self.entry(a, index))?;
+                        self.push(self.entry(b, index))?;
+                    }
+                }
+                (value::DICT, value::DICT) => {
+                    equal = a.len == b.len;
+                    for index in 0..if equal { a.len as usize } else { 0 } {
+                        let key = self.entry(a, index);
+                        let Some(slot) = self.dict_find(b, key)? else {
+                            equal = false;
+                            break;
+                        };
+                        self.push(self.heap_at(a.at().wrapping_add(2 * index).wrapping_add(1)))?;
+                        self.push(self.heap_at(slot.wrapping_add(1)))?;
+                    }
+                }
+                (value::RANGE, value::RANGE) => {
+                    let ends = |range: Value| (self.entry(range, 0).bits, self.entry(range, 1).bits);
+                    equal = a.len == b.len && (a.len == 0 || ends(a) == ends(b));
+                }
+                _ => equal = self.same(a, b),
+            }
+        }
+        self.sp = floor;
+        Ok(equal)
+    }
+
+    /// Order of two values; `None` when one is NaN.
+    pub(super) fn order(&mut self, a: Value, b: Value) -> Result<Option<Ordering>, Code> {
+        let (mut a, mut b) = (a, b);
+        loop {
+            self.charge(1)?;
+            if a.is_number() && b.is_number() {
+                return Ok(numeric(a, b));
+            }
+            match (a.kind, b.kind) {
+                (value::STR, value::STR) => {
+                    self.charge(a.len.min(b.len) as usize / 16)?;
+                    return Ok(Some(self.text.of(a).cmp(self.text.of(b))));
+                }
+                (value::LIST, value::LIST) | (value::TUPLE, value::TUPLE) => {
+                    let mut differs = None;
+                    for index in 0..a.len.min(b.len) as usize {
+                        let (x, y) = (self.entry(a, index), self.entry(b, index));
+                        if !self.equal(x, y)? {
+                            differs = Some((x, y));
+                            break;
+                        }
+                    }
+                    match differs {
+                        Some(pair) => (a, b) = pair,
+                        None => return Ok(Some(a.len.cmp(&b.len))),
+                    }
+                }
+                _ if a.is_undefined() || b.is_undefined() => {
+                    return Err(Self::misuse(if a.is_undefined() { a } else { b }));
+                }
+                _ => return Err(Code::TemplateTypeError),
+            }
+        }
+    }
+
+    pub(super) fn compare(&mut self, which: u8, a: Value, b: Value) -> Result<bool, Code> {
+        match which {
+            compare::EQ | compare::NE => {
+                self.charge(a.len as usize / 64)?;
+                Ok(self.equal(a, b)? == (which == compare::EQ))
+            }
+            compare::IN | compare::NOT_IN => Ok(self.contains(b, a)? == (which == compare::IN)),
+            _ => {
+                let order = self.order(a, b)?;
+                Ok(match which {
+                    compare::LT => order == Some(Ordering::Less),
+                    compare::LE => matches!(order, Some(Ordering::Less | Ordering::Equal)),
+                    compare::GT => order == Some(Ordering::Greater),
+                    _ => matches!(order, Some(Ordering::Greater | Ordering::Equal)),
+                })
+            }
+        }
+    }
+
+    fn contains(&mut self, container: Value, item: Value) -> Result<bool, Code> {
+        match container.kind {
+            value::STR => {
+                if item.kind != value::STR {
+                    return Err(Code::TemplateTypeError);
+                }
+                self.charge((container.len as usize / 32).saturating_mul(item.len as usize / 16 + 1))?;
+                Ok(find(self.text.of(container), self.text.of(item), 0).is_some())
+            }
+            value::DICT | value::KEYS => Ok(self.dict_find(container, item)?.is_some()),
+            _ => {
+                let source = self.iterable(container)?;
+                for index in 0..self.length(source).unwrap_or(0) {
+                    let entry = self.entry(source, index);
+                    if self.equal(entry, item)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+        }
+    }
+}
+
+/// Order of two numbers, exact also between integers and floats.
+fn numeric(a: Value, b: Value) -> Option<Ordering> {
+    match (a.kind == value::FLOAT, b.kind == value::FLOAT) {
+        (false, false) => Some(a.as_int().cmp(&b.as_int())),
+        (true, true) => a.as_float().partial_cmp(&b.as_float()),
+        (true, false) => int_float(b.as_int(), a.as_float()).map(Ordering::reverse),
+        (false, true) => int_float(a.as_int(), b.as_float()),
+    }
+}
+
+/// Rounding is monotonic, so only equality after it needs a second look, at the integer the float is.
+fn int_float(int: i64, float: f64) -> Option<Ordering> {
+    match (int as f64).partial_cmp(&float)? {
+        Ordering::Equal if float < 9_223_372_036_854_775_808.0 => Some(int.cmp(&(float as i64))),
+        Ordering::Equal => Some(Ordering::Less),
+        order => Some(order),
+    }
+}

@@ -1,0 +1,552 @@
+//! Calls: macros, functions of the environment, methods of Python's types.
+
+use super::names::id;
+use super::op::function;
+use super::text::{char_offset, count, find, find_last, part};
+use super::unicode::{self, Case};
+use super::value::{self, Value};
+use super::vm::Vm;
+use crate::error::Code;
+
+/// The arguments of a call: where they stand on the stack, how many positional ones and how many pairs of name and value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Args {
+    first: usize,
+    positional: usize,
+    named: usize,
+}
+
+impl Vm<'_> {
+    /// On the stack: object, callee, positional arguments, pairs of name and value. Leaves the result, or begins a macro.
+    pub(super) fn call(&mut self, positional: usize, named: usize, spread: bool) -> Result<(), Code> {
+        let mut positional = positional;
+        if spread {
+            if named > 0 {
+                return Err(Code::TemplateUnsupported);
+            }
+            let more = self.pop()?;
+            let more = self.to_list(more)?;
+            for index in 0..more.len as usize {
+                self.push(self.entry(more, index))?;
+            }
+            positional = positional.wrapping_sub(1).wrapping_add(more.len as usize);
+        }
+        let size = positional.wrapping_add(2 * named);
+        let first = self.sp.checked_sub(size).ok_or(Code::TemplateDamaged)?;
+        let restore = first.checked_sub(2).ok_or(Code::TemplateDamaged)?;
+        let (below, callee) = (self.stack_at(restore)?, self.stack_at(restore.wrapping_add(1))?);
+        let args = Args { first, positional, named };
+        let result = match callee.kind {
+            value::MACRO => return self.call_macro(callee, first, positional, named, restore),
+            value::FUNCTION => self.function(callee.len, args)?,
+            value::METHOD if callee.bits == 0 => self.method(callee.len as u8, below, args)?,
+            value::METHOD => self.method(callee.len as u8, self.heap_at(callee.at().wrapping_sub(1)), args)?,
+            _ if callee.is_undefined() => return Err(Self::misuse(callee)),
+            _ => return Err(Code::TemplateTypeError),
+        };
+        self.sp = restore;
+        self.push(result)
+    }
+
+    pub(super) fn arg(&self, args: Args, index: usize) -> Value {
+        let at = args.first.wrapping_add(index);
+        if index < args.positional {
+            self.stack_at(at).unwrap_or(Value::of(value::MISSING))
+        } else {
+            Value::of(value::MISSING)
+        }
+    }
+
+    /// The value of a named argument.
+    pub(super) fn named(&self, args: Args, name: &[u8]) -> Option<Value> {
+        let pairs = args.first.wrapping_add(args.positional);
+        (0..args.named).map(|pair| pairs.wrapping_add(2 * pair)).find_map(|at| {
+            let key = self.stack_at(at).ok()?;
+            if self.text.of(key) == name { self.stack_at(at.wrapping_add(1)).ok() } else { None }
+        })
+    }
+
+    fn function(&mut self, which: u32, args: Args) -> Result<Value, Code> {
+        let first = self.arg(args, 0);
+        match which {
+            function::NAMESPACE | function::DICT => {
+                let floor = self.sp;
+                if args.positional > 1 {
+                    return Err(Code::TemplateTypeError);
+                }
+                if args.positional == 1 {
+                    self.push_pairs(first)?;
+                }
+                let pairs = args.first.wrapping_add(args.positional);
+                for index in 0..2 * args.named {
+                    self.push(self.stack_at(pairs.wrapping_add(index))?)?;
+                }
+                let dict = self.make_dict(floor)?;
+                if which == function::DICT {
+                    return Ok(dict);
+                }
+                for index in 0..dict.len as usize {
+                    if self.text.of(self.entry(dict, index)).starts_with(b"_") {
+                        return Err(Code::TemplateSecurityError);
+                    }
+                }
+                let cell = self.alloc(1)?;
+                let extra = u16::try_from(dict.len).map_err(|_| Code::TemplateMemory)?;
+                self.set_heap(cell, Value { extra, ..dict });
+                Ok(Value::new(value::NAMESPACE, 0, cell as u64))
+            }
+            function::RAISE_EXCEPTION => {
+                if args.positional.wrapping_add(args.named) != 1 {
+                    return Err(Code::TemplateTypeError);
+                }
+                let message = if args.positional == 1 { Some(first) } else { self.named(args, b"message") };
+                let message = self.string_of(message.ok_or(Code::TemplateTypeError)?)?;
+                self.fail_with(message);
+                Err(Code::TemplateRaised)
+            }
+            function::STRFTIME_NOW => {
+                let format = self.named(args, b"format").unwrap_or(first);
+                if format.kind != value::STR {
+                    return Err(Code::TemplateTypeError);
+                }
+                self.strftime(format)
+            }
+            _ => self.range(args),
+        }
+    }
+
+    /// Pushes the pairs of a dict, or of an iterable of pairs.
+    fn push_pairs(&mut self, source: Value) -> Result<(), Code> {
+        let dict = if source.kind == value::NAMESPACE { self.heap_at(source.at()) } else { source };
+        let source = if dict.kind == value::DICT { Value { kind: value::ITEMS, ..dict } } else { dict };
+        let list = self.to_list(source)?;
+        for index in 0..list.len as usize {
+            self.push(self.entry(list, index))?;
+            self.unpack(2)?;
+            let (key, item) = (self.pop()?, self.pop()?);
+            self.push(key)?;
+            self.push(item)?;
+        }
+        Ok(())
+    }
+
+    fn range(&mut self, args: Args) -> Result<Value, Code> {
+        if args.named > 0 || !(1..=3).contains(&args.positional) {
+            return Err(Code::TemplateTypeError);
+        }
+        let mut bounds = [0i64, 0, 1];
+        for (index, bound) in bounds.iter_mut().enumerate().take(args.positional) {
+            let item = self.arg(args, index);
+            if !item.is_integer() {
+                return Err(Code::TemplateTypeError);
+            }
+            *bound = item.as_int();
+        }
+        let [mut start, mut stop, step] = bounds;
+        if args.positional == 1 {
+            (start, stop) = (0, start);
+        }
+        if step == 0 {
+            return Err(Code::TemplateValueError);
+        }
+        let distance = if step > 0 { stop as i128 - start as i128 } else { start as i128 - stop as i128 };
+        let size = step.unsigned_abs() as i128;
+        let length = distance.max(0).saturating_add(size - 1).checked_div(size).unwrap_or(0);
+        if length > super::MAX_RANGE {
+            return Err(Code::TemplateOverflow);
+        }
+        let at = self.alloc(3)?;
+        for (offset, number) in [start, step, stop].into_iter().enumerate() {
+            self.set_heap(at.wrapping_add(offset), Value::int(number));
+        }
+        Ok(Value::new(value::RANGE, length as u32, at as u64))
+    }
+
+    fn text_arg(&self, args: Args, index: usize) -> Result<Value, Code> {
+        let item = self.arg(args, index);
+        if item.kind == value::STR { Ok(item) } else { Err(Code::TemplateTypeError) }
+    }
+
+    fn method(&mut self, which: u8, object: Value, args: Args) -> Result<Value, Code> {
+        if args.named > 0 && !matches!(which, id::format | id::split | id::rsplit | id::replace) {
+            return Err(Code::TemplateTypeError);
+        }
+        let first = self.arg(args, 0);
+        let most = match which {
+            id::format | id::cycle => usize::MAX,
+            id::replace | id::find | id::rfind | id::index | id::count | id::startswith | id::endswith => 3,
+            id::split | id::rsplit | id::get => 2,
+            id::strip | id::lstrip | id::rstrip | id::join | id::removeprefix | id::removesuffix | id::splitlines => 1,
+            _ => 0,
+        };
+        if args.positional > most {
+            return Err(Code::TemplateTypeError);
+        }
+        self.charge(object.len as usize / 16)?;
+        match which {
+            id::strip | id::lstrip | id::rstrip => self.strip(object, first, which != id::rstrip, which != id::lstrip),
+            id::upper => self.case(object, Case::Upper, false),
+            id::lower => self.case(object, Case::Lower, false),
+            id::capitalize => self.case(object, Case::Title, true),
+            id::title => self.title(object, true),
+            id::split | id::rsplit => {
+                let separator = self.named(args, b"sep").unwrap_or(first);
+                let limit = self.named(args, b"maxsplit").unwrap_or(self.arg(args, 1));
+                let limit = if limit.is_integer() { limit.as_int() } else { -1 };
+                self.split(object, separator, limit, which == id::rsplit)
+            }
+            id::splitlines if args.positional == 0 => self.split_lines(object),
+            id::join => self.join(object, first, false),
+            id::replace => {
+                let limit = self.named(args, b"count").unwrap_or(self.arg(args, 2));
+                let limit = if limit.is_integer() { limit.as_int() } else { -1 };
+                self.replace(object, first, self.arg(args, 1), limit)
+            }
+            id::startswith | id::endswith => self.affix(which, object, args),
+            id::removeprefix | id::removesuffix => {
+                let affix = self.text_arg(args, 0)?;
+                let (bytes, affix) = (self.text.of(object), self.text.of(affix));
+                Ok(if which == id::removeprefix && bytes.starts_with(affix) {
+                    part(object, affix.len(), bytes.len())
+                } else if which == id::removesuffix && bytes.ends_with(affix) {
+                    part(object, 0, bytes.len().saturating_sub(affix.len()))
+                } else {
+                    object
+                })
+            }
+            id::find | id::rfind | id::index | id::count => self.search(which, object, args),
+            id::isdigit | id::isspace => {
+                let bytes = self.text.of(object);
+                if which == id::isdigit && !bytes.is_ascii() {
+                    return Err(Code::TemplateUnsupported);
+                }
+                let mut all = !bytes.is_empty();
+                let mut at = 0;
+                while all && at < bytes.len() {
+                    let (point, len) = super::text::decode(bytes, at);
+                    all = if which == id::isdigit { (48..58).contains(&point) } else { unicode::is_space(point) };
+                    at = at.wrapping_add(len.max(1));
+                }
+                Ok(Value::bool(all))
+            }
+            id::format => self.format_braces(object, args),
+            id::get => {
+                if args.positional == 0 {
+                    return Err(Code::TemplateTypeError);
+                }
+                let absent = if args.positional > 1 { self.arg(args, 1) } else { Value::of(value::NONE) };
+                Ok(self.dict_find(object, first)?.map_or(absent, |slot| self.heap_at(slot.wrapping_add(1))))
+            }
+            id::items => Ok(Value { kind: value::ITEMS, ..object }),
+            id::keys => Ok(Value { kind: value::KEYS, ..object }),
+            id::values => Ok(Value { kind: value::VALUES, ..object }),
+            id::cycle => {
+                let (index, ..) = self.loop_state(object)?;
+                match index.checked_rem(args.positional) {
+                    Some(which) => Ok(self.arg(args, which)),
+                    None => Err(Code::TemplateTypeError),
+                }
+            }
+            _ => Err(Code::TemplateUnsupported),
+        }
+    }
+
+    fn affix(&mut self, which: u8, object: Value, args: Args) -> Result<Value, Code> {
+        if args.positional != 1 {
+            return Err(if args.positional == 0 { Code::TemplateTypeError } else { Code::TemplateUnsupported });
+        }
+        let affix = self.arg(args, 0);
+        let (single, choices) = match affix.kind {
+            value::STR => (true, 1),
+            value::TUPLE => (false, affix.len as usize),
+            _ => return Err(Code::TemplateTypeError),
+        };
+        for index in 0..choices {
+            let choice = if single { affix } else { self.entry(affix, index) };
+            if choice.kind != value::STR {
+                return Err(Code::TemplateTypeError);
+            }
+            let (bytes, choice) = (self.text.of(object), self.text.of(choice));
+            if if which == id::startswith { bytes.starts_with(choice) } else { bytes.ends_with(choice) } {
+                return Ok(Value::bool(true));
+            }
+        }
+        Ok(Value::bool(false))
+    }
+
+    /// `find`, `rfind`, `index`, `count`, of strings and sequences.
+    fn search(&mut self, which: u8, object: Value, args: Args) -> Result<Value, Code> {
+        if args.positional != 1 {
+            return Err(if args.positional == 0 { Code::TemplateTypeError } else { Code::TemplateUnsupported });
+        }
+        if object.kind != value::STR {
+            let (source, needle) = (self.iterable(object)?, self.arg(args, 0));
+            let mut hits = 0;
+            for index in 0..self.length(source).unwrap_or(0) {
+                let entry = self.entry(source, index);
+                if self.equal(entry, needle)? {
+                    if which == id::index {
+                        return Ok(Value::int(index as i64));
+                    }
+                    hits += 1;
+                }
+            }
+            return if which == id::index { Err(Code::TemplateValueError) } else { Ok(Value::int(hits)) };
+        }
+        let needle = self.text_arg(args, 0)?;
+        self.charge((object.len as usize / 16).saturating_mul(needle.len as usize / 16 + 1))?;
+        let (bytes, needle) = (self.text.of(object), self.text.of(needle));
+        if which == id::count {
+            if needle.is_empty() {
+                return Ok(Value::int(count(bytes) as i64 + 1));
+            }
+            let (mut hits, mut at) = (0, 0);
+            while let Some(hit) = find(bytes, needle, at) {
+                hits += 1;
+                at = hit.wrapping_add(needle.len());
+            }
+            return Ok(Value::int(hits));
+        }
+        let hit = if which == id::rfind { find_last(bytes, needle) } else { find(bytes, needle, 0) };
+        match hit {
+            Some(at) => Ok(Value::int(count(bytes.get(..at).unwrap_or(&[])) as i64)),
+            None if which == id::index => Err(Code::TemplateValueError),
+            None => Ok(Value::int(-1)),
+        }
+    }
+
+    /// `str.format` with `{}`, `{0}`, `{name}`, `!s`, `!r` and doubled braces.
+    fn format_braces(&mut self, object: Value, args: Args) -> Result<Value, Code> {
+        let mark = self.text.used();
+        let (mut at, mut next) = (0, 0);
+        // Nothing may be written to the arena beside the result: what is printed goes straight into it.
+        while at < object.len as usize {
+            self.charge(1)?;
+            let bytes = self.text.of(object);
+            let here = object.at().wrapping_add(at);
+            match (bytes.get(at), bytes.get(at.wrapping_add(1))) {
+                (Some(b'{'), Some(b'{')) | (Some(b'}'), Some(b'}')) => {
+                    self.text.push_from(here, 1)?;
+                    at = at.wrapping_add(2);
+                }
+                (Some(b'{'), _) => {
+                    let end = find(bytes, b"}", at).ok_or(Code::TemplateValueError)?;
+                    let field = bytes.get(at.wrapping_add(1)..end).unwrap_or(&[]);
+                    let (field, repr) = match field {
+                        [head @ .., b'!', b'r'] => (head, true),
+                        [head @ .., b'!', b's'] => (head, false),
+                        _ => (field, false),
+                    };
+                    if field.iter().any(|byte| matches!(byte, b':' | b'.' | b'[' | b'!' | b'{')) {
+                        return Err(Code::TemplateUnsupported);
+                    }
+                    let item = if field.is_empty() {
+                        next += 1;
+                        self.arg(args, next - 1)
+                    } else if let Some(index) = super::number::parse_int(field) {
+                        self.arg(args, index.clamp(0, 255) as usize)
+                    } else {
+                        self.named(args, field).ok_or(Code::TemplateKeyError)?
+                    };
+                    if item.kind == value::MISSING {
+                        return Err(Code::TemplateIndexError);
+                    }
+                    if repr {
+                        self.print_repr(item)?
+                    } else {
+                        self.print(item)?
+                    }
+                    at = end.wrapping_add(1);
+                }
+                (Some(b'}'), _) => return Err(Code::TemplateValueError),
+                _ => {
+                    self.text.push_from(here, 1)?;
+                    at = at.wrapping_add(1);
+                }
+            }
+        }
+        Ok(Value { flags: object.flags, ..self.text.since(mark) })
+    }
+
+    /// `format % values`: `%s %r %d %i %u %x %X %o %c %%`, with flags, width and precision.
+    pub(super) fn format_percent(&mut self, format: Value, values: Value) -> Result<Value, Code> {
+        if format.flags & value::MARKUP != 0 {
+            return Err(Code::TemplateUnsupported);
+        }
+        let floor = self.sp;
+        let tuple = values.kind == value::TUPLE;
+        let (mut at, mut used, mut named) = (0usize, 0usize, false);
+        loop {
+            self.charge(1)?;
+            let bytes = self.text.of(format);
+            let hit = find(bytes, b"%", at);
+            let literal = part(Value { extra: 0, ..format }, at, hit.unwrap_or(bytes.len()));
+            at = hit.map_or(bytes.len(), |hit| hit.wrapping_add(1));
+            self.push(literal)?;
+            if hit.is_none() {
+                break;
+            }
+            let bytes = self.text.of(format);
+            let byte = |at: usize| bytes.get(at).copied().unwrap_or(0);
+            let mut key = None;
+            if byte(at) == b'(' {
+                let end = find(bytes, b")", at).ok_or(Code::TemplateValueError)?;
+                key = Some(part(Value { extra: 0, ..format }, at.wrapping_add(1), end));
+                at = end.wrapping_add(1);
+            }
+            let (mut left, mut zero, mut plus, mut blank) = (false, false, false, false);
+            loop {
+                match byte(at) {
+                    b'-' => left = true,
+                    b'0' => zero = true,
+                    b'+' => plus = true,
+                    b' ' => blank = true,
+                    _ => break,
+                }
+                at = at.wrapping_add(1);
+            }
+            let mut numbers = [0usize; 2];
+            let mut precision = false;
+            loop {
+                match byte(at) {
+                    digit @ b'0'..=b'9' => {
+                        let slot = &mut numbers[precision as usize];
+                        *slot = slot
+                            .saturating_mul(10)
+                            .saturating_add(digit.wrapping_sub(b'0') as usize)
+                            .min(super::MAX_WIDTH);
+                    }
+                    b'.' if !precision => precision = true,
+                    _ => break,
+                }
+                at = at.wrapping_add(1);
+            }
+            let kind = byte(at);
+            at = at.wrapping_add(1);
+            if kind == b'%' {
+                self.push(part(Value { extra: 0, ..format }, at.wrapping_sub(1), at))?;
+                continue;
+            }
+            let item = match key {
+                Some(key) => {
+                    named = true;
+                    if values.kind != value::DICT {
+                        return Err(Code::TemplateTypeError);
+                    }
+                    let slot = self.dict_find(values, key)?.ok_or(Code::TemplateKeyError)?;
+                    self.heap_at(slot.wrapping_add(1))
+                }
+                None => {
+                    let item = if tuple { self.entry(values, used) } else { values };
+                    if used >= if tuple { values.len as usize } else { 1 } {
+                        return Err(Code::TemplateTypeError);
+                    }
+                    used = used.wrapping_add(1);
+                    item
+                }
+            };
+            let mark = self.text.used();
+            let content = item.flags & value::CONTENT != 0;
+            let mut numeric = true;
+            match kind {
+                b's' | b'r' => {
+                    numeric = false;
+                    if kind == b's' { self.print(item)? } else { self.print_repr(item)? }
+                }
+                b'd' | b'i' | b'u' | b'x' | b'X' | b'o' => {
+                    let whole = match item.kind {
+                        value::FLOAT if !matches!(kind, b'd' | b'i' | b'u') => return Err(Code::TemplateTypeError),
+                        value::FLOAT if item.as_float().abs() < 9.0e18 => item.as_float() as i64,
+                        value::INT | value::BOOL => item.as_int(),
+                        _ if item.is_undefined() => return Err(Self::misuse(item)),
+                        _ => return Err(Code::TemplateTypeError),
+                    };
+                    if whole < 0 || plus || blank {
+                        self.text.push(
+                            if whole < 0 {
+                                b'-'
+                            } else if plus {
+                                b'+'
+                            } else {
+                                b' '
+                            },
+                            content,
+                        )?;
+                    }
+                    self.radix(whole.unsigned_abs(), kind, numbers[1], content)?;
+                }
+                b'c' if item.is_integer() => {
+                    numeric = false;
+                    self.text.push_char(item.as_int().clamp(0, u32::MAX as i64) as u32, content)?;
+                }
+                b'c' if item.kind == value::STR && count(self.text.of(item)) == 1 => {
+                    numeric = false;
+                    self.text.push_str(item)?;
+                }
+                b'c' => return Err(Code::TemplateTypeError),
+                b'a' | b'e' | b'E' | b'f' | b'F' | b'g' | b'G' => return Err(Code::TemplateUnsupported),
+                _ => return Err(Code::TemplateValueError),
+            }
+            let mut text = self.text.since(mark);
+            if precision && !numeric {
+                text = part(text, 0, char_offset(self.text.of(text), numbers[1]));
+            }
+            let text = self.pad(text, numbers[0], left, zero && numeric && !left)?;
+            self.push(text)?;
+        }
+        if !named
+            && (tuple && used != values.len as usize
+                || !tuple && used == 0 && !matches!(values.kind, value::DICT | value::LIST))
+        {
+            return Err(Code::TemplateTypeError);
+        }
+        self.concat(self.sp.saturating_sub(floor))
+    }
+
+    fn radix(&mut self, number: u64, kind: u8, least: usize, content: bool) -> Result<(), Code> {
+        let radix = match kind {
+            b'o' => 8,
+            b'x' | b'X' => 16,
+            _ => 10,
+        };
+        let mut digits = [0u8; 24];
+        let mut rest = number;
+        let mut length = 0usize;
+        for slot in digits.iter_mut().rev() {
+            let digit = (rest % radix) as u8;
+            let letter = if kind == b'X' { b'A' - 10 } else { b'a' - 10 };
+            *slot = if digit < 10 { b'0' + digit } else { letter.wrapping_add(digit) };
+            rest /= radix;
+            length += 1;
+            if rest == 0 {
+                break;
+            }
+        }
+        for _ in length..least {
+            self.text.push(b'0', content)?;
+        }
+        self.text.push_all(digits.get(24 - length..).unwrap_or(&[]), content)
+    }
+
+    fn pad(&mut self, text: Value, width: usize, left: bool, zero: bool) -> Result<Value, Code> {
+        let missing = width.saturating_sub(count(self.text.of(text)));
+        if missing == 0 {
+            return Ok(text);
+        }
+        let mark = self.text.used();
+        let signed = zero && matches!(self.text.of(text).first(), Some(b'-' | b'+' | b' '));
+        if signed {
+            self.text.push_from(text.at(), 1)?;
+        }
+        if left {
+            self.text.push_str(text)?;
+        }
+        for _ in 0..missing {
+            self.text.push(if zero { b'0' } else { b' ' }, false)?;
+        }
+        if !left {
+            self.text.push_str(part(text, signed as usize, text.len as usize))?;
+        }
+        Ok(self.text.since(mark))
+    }
+}

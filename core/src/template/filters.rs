@@ -1,0 +1,371 @@
+//! Filters and tests. Their parameters stand on the stack, complete and in order: the compiler sees to that.
+
+use super::number::{parse_float, parse_int};
+use super::op::{compare, filter, test};
+use super::text::part;
+use super::unicode::Case;
+use super::value::{self, Value};
+use super::vm::Vm;
+use crate::error::Code;
+use core::cmp::Ordering;
+
+impl Vm<'_> {
+    pub(super) fn test(&mut self, which: u8) -> Result<bool, Code> {
+        let arg = if matches!(which, test::DIVISIBLEBY | test::SAMEAS) { self.pop()? } else { Value::int(2) };
+        let item = self.pop()?;
+        Ok(match which {
+            test::DEFINED => !item.is_undefined(),
+            test::UNDEFINED => item.is_undefined(),
+            test::NONE => item.kind == value::NONE,
+            test::STRING => item.kind == value::STR,
+            test::NUMBER => item.is_number(),
+            test::INTEGER => item.kind == value::INT,
+            test::FLOAT => item.kind == value::FLOAT,
+            test::BOOLEAN => item.kind == value::BOOL,
+            test::ITERABLE => item.is_undefined() || matches!(item.kind, value::STR..=value::GENERATOR | value::LOOP),
+            test::MAPPING => item.kind == value::DICT,
+            test::SEQUENCE => {
+                item.is_undefined()
+                    || matches!(item.kind, value::STR | value::LIST | value::TUPLE | value::DICT | value::RANGE)
+            }
+            test::TRUE => item.kind == value::BOOL && item.bits == 1,
+            test::FALSE => item.kind == value::BOOL && item.bits == 0,
+            test::CALLABLE => {
+                item.is_undefined() || matches!(item.kind, value::MACRO | value::FUNCTION | value::METHOD | value::LOOP)
+            }
+            test::TRUTHY => self.truthy(item),
+            test::ODD | test::EVEN | test::DIVISIBLEBY => {
+                let rest = self.binary(super::op::binary::MOD, item, arg)?;
+                self.same(rest, Value::int((which == test::ODD) as i64))
+            }
+            test::SAMEAS if matches!(item.kind, value::NONE | value::BOOL) => {
+                item.kind == arg.kind && item.bits == arg.bits
+            }
+            test::SAMEAS => return Err(Code::TemplateUnsupported),
+            _ => return Err(Code::TemplateDamaged),
+        })
+    }
+
+    /// A string without regard to case, anything else as it is.
+    fn fold(&mut self, item: Value, case_sensitive: bool) -> Result<Value, Code> {
+        if item.kind == value::STR && !case_sensitive { self.case(item, Case::Lower, false) } else { Ok(item) }
+    }
+
+    /// The attribute as filters find it: a number, or names and numbers with dots between. None: the item itself.
+    fn path(&mut self, item: Value, path: Value) -> Result<Value, Code> {
+        match path.kind {
+            value::NONE => return Ok(item),
+            value::STR => {}
+            _ => return self.item(item, path),
+        }
+        let mut found = item;
+        let (mut start, mut at) = (0, 0);
+        while at <= path.len as usize {
+            let byte = self.text.of(path).get(at).copied().unwrap_or(b'.');
+            at = at.wrapping_add(1);
+            if byte == b'.' {
+                let name = part(Value { extra: 0, ..path }, start, at.wrapping_sub(1));
+                let digits = self.text.of(name);
+                let number = if digits.iter().all(u8::is_ascii_digit) { parse_int(digits) } else { None };
+                found = self.item(found, number.map_or(name, Value::int))?;
+                found = self.bind(found, item)?;
+                start = at;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Sorts `items` by `keys`, both lists of the heap, stable in either direction.
+    fn sort(&mut self, keys: Value, items: Value, reverse: bool) -> Result<(), Code> {
+        for index in 1..items.len as usize {
+            let (key, item) = (self.entry(keys, index), self.entry(items, index));
+            // Binary search: after all that are not greater (not less, in reverse).
+            let (mut low, mut high) = (0, index);
+            while low < high {
+                let middle = low.wrapping_add(high.wrapping_sub(low) / 2);
+                let other = self.entry(keys, middle);
+                let order = if reverse { self.order(other, key)? } else { self.order(key, other)? };
+                if order == Some(Ordering::Less) { high = middle } else { low = middle.wrapping_add(1) }
+            }
+            self.charge(index.wrapping_sub(low) / 8)?;
+            for list in [keys, items] {
+                let from = list.at().wrapping_add(low);
+                let end = list.at().wrapping_add(index);
+                if end < self.heap.len() {
+                    self.heap.copy_within(from..end, from.wrapping_add(1));
+                }
+            }
+            self.set_heap(keys.at().wrapping_add(low), key);
+            self.set_heap(items.at().wrapping_add(low), item);
+        }
+        Ok(())
+    }
+
+    /// A copy of a list, and a list of its sort keys.
+    fn keyed(&mut self, list: Value, path: Value, case_sensitive: bool) -> Result<(Value, Value), Code> {
+        let length = list.len as usize;
+        let (keys, items) = (self.alloc(length)?, self.alloc(length)?);
+        for index in 0..length {
+            let item = self.entry(list, index);
+            let key = self.path(item, path)?;
+            let key = self.fold(key, case_sensitive)?;
+            self.set_heap(keys.wrapping_add(index), key);
+            self.set_heap(items.wrapping_add(index), item);
+        }
+        let at = |at: usize| Value { flags: list.flags, ..Value::new(value::LIST, length as u32, at as u64) };
+        Ok((at(keys), at(items)))
+    }
+
+    /// The dict with its pairs in the order of the keys.
+    pub(super) fn sorted_dict(&mut self, dict: Value) -> Result<Value, Code> {
+        let pairs = self.to_list(Value { kind: value::ITEMS, ..dict })?;
+        let (keys, pairs) = self.keyed(pairs, Value::int(0), true)?;
+        self.sort(keys, pairs, false)?;
+        let at = self.alloc(2 * dict.len as usize)?;
+        for index in 0..dict.len as usize {
+            let pair = self.entry(pairs, index);
+            for side in 0..2 {
+                self.set_heap(at.wrapping_add(2 * index).wrapping_add(side), self.entry(pair, side));
+            }
+        }
+        Ok(Value { bits: at as u64, ..dict })
+    }
+
+    fn to_int(&mut self, item: Value, absent: Value, base: Value) -> Result<Value, Code> {
+        if item.is_undefined() {
+            return Err(Self::misuse(item));
+        }
+        let float = match item.kind {
+            value::INT | value::BOOL => return Ok(Value { flags: item.flags, ..Value::int(item.as_int()) }),
+            value::FLOAT => Some(item.as_float()),
+            value::STR => {
+                if base.as_int() != 10 {
+                    return Err(Code::TemplateUnsupported);
+                }
+                let trimmed = self.strip(item, Value::of(value::NONE), true, true)?;
+                let bytes = self.text.of(trimmed);
+                if let Some(number) = parse_int(bytes) {
+                    let whole = number != i64::MAX && number != i64::MIN;
+                    return if whole { Ok(Value::int(number)) } else { Err(Code::TemplateOverflow) };
+                }
+                parse_float(bytes)
+            }
+            _ => None,
+        };
+        match float {
+            Some(float) if float.abs() < 9.0e18 => Ok(Value::int(float as i64)),
+            Some(float) if float.is_finite() => Err(Code::TemplateOverflow),
+            Some(_) if item.kind == value::FLOAT && !item.as_float().is_nan() => Err(Code::TemplateOverflow),
+            _ => Ok(absent),
+        }
+    }
+
+    fn to_float(&mut self, item: Value, absent: Value) -> Result<Value, Code> {
+        if item.is_undefined() {
+            return Err(Self::misuse(item));
+        }
+        Ok(match item.kind {
+            value::INT | value::BOOL | value::FLOAT => Value::float(item.to_float()),
+            value::STR => {
+                let trimmed = self.strip(item, Value::of(value::NONE), true, true)?;
+                parse_float(self.text.of(trimmed)).map_or(absent, Value::float)
+            }
+            _ => absent,
+        })
+    }
+
+    fn first_or_last(&mut self, item: Value, last: bool) -> Result<Value, Code> {
+        if item.kind == value::GENERATOR {
+            if last {
+                return Err(Code::TemplateTypeError);
+            }
+            let list = self.heap_at(item.at());
+            if list.len > 0 {
+                let rest = Value { bits: list.bits.wrapping_add(1), len: list.len.wrapping_sub(1), ..list };
+                self.set_heap(item.at(), rest);
+                return Ok(self.entry(list, 0));
+            }
+            return Ok(Value::of(value::UNDEFINED));
+        }
+        let source = self.iterable(item)?;
+        let length = self.length(source).unwrap_or(0);
+        if length == 0 {
+            return Ok(Value::of(value::UNDEFINED));
+        }
+        Ok(self.entry(source, if last { length.wrapping_sub(1) } else { 0 }))
+    }
+
+    /// Pops value and parameters of a filter, pushes its result.
+    pub(super) fn filter(&mut self, which: u8) -> Result<(), Code> {
+        let arity = filter::ARITY.get(which as usize).copied().ok_or(Code::TemplateDamaged)? as usize;
+        if which == filter::TOJSON {
+            let result = self.tojson()?;
+            return self.push(result);
+        }
+        let mut args = [Value::of(value::NONE); 3];
+        for slot in args.iter_mut().take(arity).rev() {
+            *slot = self.pop()?;
+        }
+        let [x, y, z] = args;
+        let item = self.pop()?;
+        self.charge(item.len as usize / 16)?;
+        let result = match which {
+            filter::TRIM => {
+                let text = self.string_of(item)?;
+                self.strip(text, x, true, true)?
+            }
+            filter::LENGTH => Value::int(self.length(item).ok_or(Code::TemplateTypeError)? as i64),
+            filter::STRING => self.string_of(item)?,
+            filter::ITEMS => {
+                let list = match item.kind {
+                    value::DICT => self.to_list(Value { kind: value::ITEMS, ..item })?,
+                    _ if item.is_undefined() => self.to_list(item)?,
+                    _ => return Err(Code::TemplateTypeError),
+                };
+                self.generator(list)?
+            }
+            filter::LIST => self.to_list(item)?,
+            filter::LOWER | filter::UPPER | filter::CAPITALIZE => {
+                let text = self.string_of(item)?;
+                match which {
+                    filter::LOWER => self.case(text, Case::Lower, false)?,
+                    filter::UPPER => self.case(text, Case::Upper, false)?,
+                    _ => self.case(text, Case::Title, true)?,
+                }
+            }
+            filter::TITLE => {
+                let text = self.string_of(item)?;
+                self.title(text, false)?
+            }
+            filter::DEFAULT => {
+                if item.is_undefined() || self.truthy(y) && !self.truthy(item) {
+                    x
+                } else {
+                    item
+                }
+            }
+            filter::JOIN => {
+                let mut items = item;
+                if y.kind != value::NONE {
+                    let list = self.to_list(item)?;
+                    items = self.keyed(list, y, true)?.0;
+                }
+                let separator = self.string_of(x)?;
+                self.join(separator, items, true)?
+            }
+            filter::DICTSORT => {
+                if item.is_undefined() {
+                    return Err(Self::misuse(item));
+                }
+                if item.kind != value::DICT {
+                    return Err(Code::TemplateAttributeError);
+                }
+                let side = match self.text.of(y) {
+                    b"key" => 0,
+                    b"value" => 1,
+                    _ => return Err(Code::TemplateRuntimeError),
+                };
+                let pairs = self.to_list(Value { kind: value::ITEMS, ..item })?;
+                let case_sensitive = self.truthy(x);
+                let (keys, pairs) = self.keyed(pairs, Value::int(side), case_sensitive)?;
+                self.sort(keys, pairs, self.truthy(z))?;
+                pairs
+            }
+            filter::REPLACE => {
+                let (text, old, new) = (self.string_of(item)?, self.string_of(x)?, self.string_of(y)?);
+                let limit = if z.is_integer() { z.as_int() } else { -1 };
+                let text = Value { flags: text.flags & !value::MARKUP, ..text };
+                self.replace(text, old, new, limit)?
+            }
+            filter::INDENT => self.indent(item, x, self.truthy(y), self.truthy(z))?,
+            filter::SORT => {
+                let list = self.to_list(item)?;
+                let case_sensitive = self.truthy(y);
+                let (keys, items) = self.keyed(list, z, case_sensitive)?;
+                self.sort(keys, items, self.truthy(x))?;
+                items
+            }
+            filter::UNIQUE | filter::MIN | filter::MAX => {
+                let list = self.to_list(item)?;
+                let case_sensitive = self.truthy(x);
+                let (keys, items) = self.keyed(list, y, case_sensitive)?;
+                if which == filter::UNIQUE { self.unique(keys, items)? } else { self.extreme(keys, items, which)? }
+            }
+            filter::FIRST | filter::LAST => self.first_or_last(item, which == filter::LAST)?,
+            filter::INT => self.to_int(item, x, y)?,
+            filter::FLOAT => self.to_float(item, x)?,
+            filter::SAFE => {
+                let text = self.string_of(item)?;
+                Value { flags: value::MARKUP, ..text }
+            }
+            filter::ABS => {
+                if item.kind == value::FLOAT {
+                    Value::float(item.as_float().abs())
+                } else {
+                    self.sign(item, item.is_integer() && item.as_int() < 0)?
+                }
+            }
+            filter::REVERSE => {
+                let backwards = Value::int(-1);
+                let none = Value::of(value::NONE);
+                if item.kind == value::STR {
+                    self.slice(item, none, none, backwards)?
+                } else {
+                    let list = self.to_list(item)?;
+                    let list = self.slice(list, none, none, backwards)?;
+                    self.generator(list)?
+                }
+            }
+            filter::SUM => {
+                let list = self.to_list(item)?;
+                let list = self.keyed(list, x, true)?.0;
+                let mut total = y;
+                for index in 0..list.len as usize {
+                    let next = self.entry(list, index);
+                    total = self.binary(super::op::binary::ADD, total, next)?;
+                }
+                total
+            }
+            filter::ESCAPE => {
+                let text = self.string_of(item)?;
+                self.escaped(text)?
+            }
+            filter::ATTRIBUTE => self.path(item, x)?,
+            _ => return Err(Code::TemplateDamaged),
+        };
+        self.push(result)
+    }
+
+    fn unique(&mut self, keys: Value, items: Value) -> Result<Value, Code> {
+        let mut kept = 0usize;
+        for index in 0..items.len as usize {
+            let (key, item) = (self.entry(keys, index), self.entry(items, index));
+            if matches!(key.kind, value::LIST | value::DICT) {
+                return Err(Code::TemplateTypeError);
+            }
+            let mut seen = false;
+            for earlier in 0..kept {
+                let other = self.entry(keys, earlier);
+                seen = seen || self.equal(other, key)?;
+            }
+            if !seen {
+                self.set_heap(keys.at().wrapping_add(kept), key);
+                self.set_heap(items.at().wrapping_add(kept), item);
+                kept = kept.wrapping_add(1);
+            }
+        }
+        self.generator(Value { len: kept as u32, ..items })
+    }
+
+    fn extreme(&mut self, keys: Value, items: Value, which: u8) -> Result<Value, Code> {
+        let mut best = 0;
+        let op = if which == filter::MIN { compare::LT } else { compare::GT };
+        for index in 1..items.len as usize {
+            let (key, other) = (self.entry(keys, index), self.entry(keys, best));
+            if self.compare(op, key, other)? {
+                best = index;
+            }
+        }
+        Ok(if items.len == 0 { Value::of(value::UNDEFINED) } else { self.entry(items, best) })
+    }
+}

@@ -1,0 +1,310 @@
+//! Chat templates: a compiled program, and the machine that renders a conversation with it.
+//!
+//! The converter compiles the publisher's template to a section of the file; this module only runs such programs. A
+//! rendering takes a JSON object, a memory of the caller's and an output buffer. It is bounded in steps, memory and output,
+//! reads no clock, and calls nothing outside. For each byte of the output it says whether the template wrote it or
+//! whether it came from the conversation; the tokenizer makes no special token out of the latter.
+
+mod access;
+mod arith;
+mod call;
+mod filters;
+mod json;
+pub mod names;
+mod number;
+pub mod op;
+mod print;
+mod strings;
+mod text;
+mod time;
+pub mod unicode;
+mod value;
+mod vm;
+
+pub use text::{bit, set_bit};
+pub use time::Now;
+
+use crate::error::{Code, Error};
+use crate::limits::{TEMPLATE_RANGE as MAX_RANGE, TEMPLATE_STEPS as MAX_STEPS, TEMPLATE_WIDTH as MAX_WIDTH};
+use json::Json;
+use text::Text;
+use unicode::Unicode;
+use value::Value;
+use vm::Vm;
+
+/// Bytes of the section's header.
+pub const HEADER: usize = 112;
+/// Version of the section this module runs.
+pub const VERSION: u32 = 1;
+/// Parts after the header.
+pub const PARTS: usize = 10;
+
+/// A compiled template; possibly none at all.
+#[derive(Clone, Copy, Debug)]
+pub struct Template<'a> {
+    section: &'a [u8],
+    program: Program<'a>,
+    unicode: Unicode<'a>,
+    defaults: &'a [u8],
+    defaults_at: usize,
+    name: &'a [u8],
+    source: &'a [u8],
+    slots: u32,
+}
+
+/// The tables a machine runs on.
+#[derive(Clone, Copy, Debug)]
+struct Program<'a> {
+    strings: &'a [u8],
+    macros: &'a [u8],
+    params: &'a [u8],
+    code: &'a [u8],
+    positions: &'a [u8],
+}
+
+/// A macro's place and parameters.
+struct Macro {
+    entry: usize,
+    slots: usize,
+    params: usize,
+    first_param: usize,
+    takes_caller: bool,
+    takes_kwargs: bool,
+    takes_varargs: bool,
+}
+
+fn u16_at(bytes: &[u8], index: usize) -> Option<u16> {
+    let at = index.checked_mul(2)?;
+    Some(u16::from_le_bytes(bytes.get(at..at.checked_add(2)?)?.try_into().ok()?))
+}
+
+fn u32_at(bytes: &[u8], index: usize) -> Option<u32> {
+    let at = index.checked_mul(4)?;
+    Some(u32::from_le_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
+}
+
+impl Program<'_> {
+    fn string(&self, index: usize) -> Value {
+        let (at, packed) = (u32_at(self.strings, 2 * index), u32_at(self.strings, 2 * index + 1));
+        let (at, packed) = (at.unwrap_or(0), packed.unwrap_or(0));
+        let extra = (packed >> 24) as u16 + 1;
+        Value { extra, ..Value::new(value::STR, packed & 0xff_ffff, at as u64) }
+    }
+
+    fn macro_at(&self, index: usize) -> Option<Macro> {
+        let half = |field: usize| u16_at(self.macros, 6 * index + field);
+        let flags = half(5)?;
+        Some(Macro {
+            entry: u32_at(self.macros, 3 * index)? as usize,
+            slots: half(2)? as usize,
+            params: half(3)? as usize,
+            first_param: half(4)? as usize,
+            takes_caller: flags & 1 != 0,
+            takes_kwargs: flags & 2 != 0,
+            takes_varargs: flags & 4 != 0,
+        })
+    }
+
+    fn param(&self, index: usize) -> Value {
+        self.string(u16_at(self.params, index).unwrap_or(u16::MAX) as usize)
+    }
+
+    /// Offset in the source of what stands at an address of the code.
+    fn position(&self, pc: usize) -> Option<u64> {
+        let mut found = None;
+        let mut index = 0;
+        while let (Some(at), Some(offset)) = (u32_at(self.positions, index), u32_at(self.positions, index + 1)) {
+            if at as usize > pc {
+                break;
+            }
+            found = Some(offset as u64);
+            index += 2;
+        }
+        found
+    }
+}
+
+/// The error with this number, of those a compiled program may raise by itself.
+fn code_of(number: usize) -> Code {
+    match number {
+        n if n == Code::TemplateTypeError as usize => Code::TemplateTypeError,
+        n if n == Code::TemplateSecurityError as usize => Code::TemplateSecurityError,
+        _ => Code::TemplateRuntimeError,
+    }
+}
+
+/// What a rendering left in the output.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rendered {
+    /// Bytes of text.
+    pub len: usize,
+    /// The template itself wrote the BOS token in front: none must be added.
+    pub has_bos: bool,
+    /// The template itself wrote the EOS token at the end.
+    pub has_eos: bool,
+}
+
+/// Why there is no text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Refusal {
+    /// The condition. Its offset counts in the input for an error of the input, else in the template's source.
+    pub error: Error,
+    /// The template's own message stands in so many bytes at the beginning of the output.
+    pub message: usize,
+}
+
+impl<'a> Template<'a> {
+    /// Reads a section. An empty one is a model without a template.
+    ///
+    /// Only the layout is checked here; the machine checks every access, so a damaged program fails when it runs.
+    ///
+    /// # Errors
+    /// `TemplateTooShort`, `TemplateVersion`, `TemplateDamaged`, with the offset in the section.
+    pub fn parse(section: &'a [u8]) -> Result<Self, Error> {
+        let none: &[u8] = &[];
+        let program = Program { strings: none, macros: none, params: none, code: none, positions: none };
+        let nothing = &[0; 2 * unicode::TABLES];
+        let unicode = Unicode::parse(nothing).ok_or(Error::new(Code::TemplateDamaged))?;
+        if section.is_empty() {
+            let (defaults, name, source) = (none, none, none);
+            return Ok(Self { section, program, unicode, defaults, defaults_at: 0, name, source, slots: 0 });
+        }
+        let Some((header, mut rest)) = section.split_at_checked(HEADER) else {
+            return Err(Error::new(Code::TemplateTooShort).at(section.len() as u64));
+        };
+        if u32_at(header, 0) != Some(VERSION) {
+            return Err(Error::new(Code::TemplateVersion));
+        }
+        let mut parts = [none; PARTS];
+        for (index, part) in parts.iter_mut().enumerate() {
+            let length = u32_at(header, 18 + index).unwrap_or(0) as usize;
+            (*part, rest) =
+                rest.split_at_checked(length).ok_or(Error::new(Code::TemplateTooShort).at(72 + 4 * index as u64))?;
+        }
+        let [strings, macros, params, code, positions, _, tables, defaults, name, source] = parts;
+        let unicode = Unicode::parse(tables);
+        let defaults_at = section.len().saturating_sub(rest.len() + source.len() + name.len() + defaults.len());
+        match unicode {
+            Some(unicode) if rest.is_empty() && u32::try_from(section.len()).is_ok() => {
+                let program = Program { strings, macros, params, code, positions };
+                let slots = u32_at(header, 1).unwrap_or(0);
+                Ok(Self { section, program, unicode, defaults, defaults_at, name, source, slots })
+            }
+            _ => Err(Error::new(Code::TemplateDamaged).at(72)),
+        }
+    }
+
+    /// Whether there is no template.
+    pub const fn is_empty(&self) -> bool {
+        self.section.is_empty()
+    }
+
+    /// The template as its publisher wrote it.
+    pub const fn source(&self) -> &'a [u8] {
+        self.source
+    }
+
+    /// Which of the publisher's named templates this is; empty for the only one.
+    pub const fn name(&self) -> &'a [u8] {
+        self.name
+    }
+
+    /// The variables every rendering has, special tokens above all: a JSON object.
+    pub const fn variables(&self) -> &'a [u8] {
+        self.defaults
+    }
+
+    /// SHA-256 of the source, and of the program.
+    pub fn hashes(&self) -> (&'a [u8], &'a [u8]) {
+        (self.section.get(8..40).unwrap_or(&[]), self.section.get(40..72).unwrap_or(&[]))
+    }
+
+    /// A memory, in words of 8 bytes, that ordinary templates can work in with an input of so many bytes.
+    pub const fn memory_words(input_len: usize) -> usize {
+        (1 << 16) + input_len.saturating_mul(8)
+    }
+
+    /// Renders a conversation.
+    ///
+    /// `input` is a JSON object with `messages` and, where wanted, `tools`, `documents`, `add_generation_prompt` and `vars`
+    /// (an object of further variables). The text goes to `out`; `content` has one bit per byte of it, lowest first: set
+    /// where the byte came from messages, tools or documents. Takes time in proportion to the steps, which are bounded.
+    ///
+    /// # Errors
+    /// What the template raised, a limit, or bad input: see [`Refusal`].
+    pub fn render(
+        &self,
+        input: &[u8],
+        now: Now,
+        memory: &mut [u64],
+        out: &mut [u8],
+        content: &mut [u8],
+    ) -> Result<Rendered, Refusal> {
+        let refuse = |code| Refusal { error: Error::new(code), message: 0 };
+        if self.is_empty() {
+            return Err(refuse(Code::TemplateMissing));
+        }
+        if let Err(fault) = core::str::from_utf8(input) {
+            let error = Error::new(Code::InvalidUtf8).at(fault.valid_up_to() as u64);
+            return Err(Refusal { error, message: 0 });
+        }
+        if content.len().saturating_mul(8) < out.len() {
+            return Err(refuse(Code::OutputBufferExceeded));
+        }
+        // Half the memory for values, the rest for text with one bit per byte.
+        let words = memory.len() / 4 * 2;
+        let (values, text) = memory.split_at_mut_checked(words).unwrap_or_default();
+        let values = bytemuck::try_cast_slice_mut(values).map_err(|_| refuse(Code::TemplateMemory))?;
+        let text: &mut [u8] = bytemuck::cast_slice_mut(text);
+        let bits = text.len().div_ceil(9);
+        let (bits, arena) = text.split_at_mut_checked(bits).unwrap_or_default();
+        let text = Text::new(self.section, input, arena, bits).map_err(refuse)?;
+        let mut vm = Vm::new(self.program, self.unicode, text, values, out, content, now);
+
+        let mut json = Json::new(self.defaults_at, self.defaults.len(), false);
+        vm.defaults = json.read(&mut vm).map_err(|_| refuse(Code::TemplateDamaged))?;
+        let mut json = Json::new(vm.text.input_base(), input.len(), true);
+        let object =
+            json.read(&mut vm).and_then(|read| if read.kind == value::DICT { Ok(read) } else { Err(Code::JsonSyntax) });
+        match object {
+            Ok(object) => vm.input = object,
+            Err(code) => return Err(Refusal { error: Error::new(code).at(json.at as u64), message: 0 }),
+        }
+        if let Some(vars) = vm.member(vm.input, b"vars") {
+            if vars.kind != value::DICT {
+                return Err(refuse(Code::JsonSyntax));
+            }
+            vm.vars = vars;
+        }
+        match vm.run(self.slots as usize) {
+            Ok(()) => {
+                let (has_bos, has_eos) = (vm.has_token(b"bos_token", true), vm.has_token(b"eos_token", false));
+                Ok(Rendered { len: vm.out_len, has_bos, has_eos })
+            }
+            Err(code) => {
+                let mut error = Error::new(code);
+                error.offset = self.program.position(vm.at);
+                let spoken =
+                    matches!(code, Code::TemplateRaised | Code::TemplateRuntimeError | Code::TemplateTypeError);
+                Err(Refusal { error, message: if spoken && vm.spoken { vm.out_len } else { 0 } })
+            }
+        }
+    }
+}
+
+impl Vm<'_> {
+    fn member(&self, dict: Value, name: &[u8]) -> Option<Value> {
+        let index = (0..dict.len as usize).find(|&index| self.text.of(self.entry(dict, index)) == name)?;
+        Some(self.entry(Value { kind: value::VALUES, ..dict }, index))
+    }
+
+    /// Whether the text begins (or ends) with a token that the template itself wrote.
+    fn has_token(&self, name: &[u8], begins: bool) -> bool {
+        let token = self.member(self.vars, name).or_else(|| self.member(self.defaults, name));
+        let Some(token) = token.filter(|token| token.kind == value::STR && token.len > 0) else { return false };
+        let (token, text) = (self.text.of(token), self.out.get(..self.out_len).unwrap_or(&[]));
+        let from = if begins { 0 } else { text.len().saturating_sub(token.len()) };
+        let there = if begins { text.starts_with(token) } else { text.ends_with(token) };
+        there && !(from..from.saturating_add(token.len())).any(|index| bit(self.out_bits, index))
+    }
+}

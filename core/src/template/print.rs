@@ -1,0 +1,338 @@
+//! Values to text: Python's `str` and `repr`, and its `json.dumps`.
+
+use super::number::{decimal, shortest};
+use super::text::decode;
+use super::unicode::PRINTABLE;
+use super::value::{self, Value};
+use super::vm::Vm;
+use crate::error::Code;
+
+/// How nested values are written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Style {
+    json: bool,
+    ascii: bool,
+    sort: bool,
+    /// Between items, and between key and value; `None`: the usual ones.
+    separators: Option<(Value, Value)>,
+    /// One level of indentation.
+    indent: Option<Value>,
+}
+
+const REPR: Style = Style { json: false, ascii: false, sort: false, separators: None, indent: None };
+
+impl Vm<'_> {
+    /// Appends Python's `str` of a value.
+    pub(super) fn print(&mut self, item: Value) -> Result<(), Code> {
+        match item.kind {
+            value::STR => self.text.push_str(item),
+            value::MISSING | value::UNDEFINED | value::UNSAFE => Ok(()),
+            _ => self.write(item, REPR),
+        }
+    }
+
+    /// Appends Python's `repr` of a value.
+    pub(super) fn print_repr(&mut self, item: Value) -> Result<(), Code> {
+        self.write(item, REPR)
+    }
+
+    /// The filter `tojson`: value, ensure_ascii, indent, separators, sort_keys on the stack.
+    pub(super) fn tojson(&mut self) -> Result<Value, Code> {
+        let (sort, separators, indent, ascii, item) = (self.pop()?, self.pop()?, self.pop()?, self.pop()?, self.pop()?);
+        let mark = self.text.used();
+        let indent = match indent.kind {
+            value::NONE => None,
+            value::STR => Some(indent),
+            value::INT | value::BOOL => {
+                for _ in 0..indent.as_int().clamp(0, super::MAX_WIDTH as i64) {
+                    self.text.push(b' ', false)?;
+                }
+                Some(self.text.since(mark))
+            }
+            _ => return Err(Code::TemplateTypeError),
+        };
+        let separators = match separators.kind {
+            value::NONE => None,
+            value::LIST | value::TUPLE if separators.len == 2 => {
+                let (item, key) = (self.entry(separators, 0), self.entry(separators, 1));
+                if item.kind != value::STR || key.kind != value::STR {
+                    return Err(Code::TemplateTypeError);
+                }
+                Some((item, key))
+            }
+            value::LIST | value::TUPLE => return Err(Code::TemplateValueError),
+            _ => return Err(Code::TemplateTypeError),
+        };
+        let style = Style { json: true, ascii: self.truthy(ascii), sort: self.truthy(sort), separators, indent };
+        let start = self.text.used();
+        self.write(item, style)?;
+        Ok(self.text.since(start))
+    }
+
+    fn newline(&mut self, style: Style, depth: usize, content: bool) -> Result<(), Code> {
+        let Some(indent) = style.indent else { return Ok(()) };
+        self.text.push(b'\n', content)?;
+        for _ in 0..depth {
+            self.text.push_str(indent)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a value with all it holds. What is open stands on the stack: container and next index.
+    fn write(&mut self, item: Value, style: Style) -> Result<(), Code> {
+        let floor = self.sp;
+        self.begin(item, style)?;
+        while self.sp > floor {
+            self.charge(1)?;
+            let (position, container) = (self.pop()?, self.pop()?);
+            let index = position.at();
+            let content = container.flags & value::CONTENT != 0;
+            let dict = container.kind == value::DICT;
+            let total = (container.len as usize) << dict as u32;
+            let depth = (self.sp.saturating_sub(floor) / 2).wrapping_add(1);
+            if index >= total {
+                if total > 0 {
+                    self.newline(style, depth.wrapping_sub(1), content)?;
+                }
+                if container.kind == value::TUPLE && total == 1 && !style.json {
+                    self.text.push(b',', content)?;
+                }
+                self.text.push(Self::bracket(container.kind, style, false), content)?;
+                continue;
+            }
+            let value_of_pair = dict && index % 2 == 1;
+            match style.separators {
+                _ if index == 0 => {}
+                Some((_, key)) if value_of_pair => self.text.push_str(key)?,
+                Some((item, _)) => self.text.push_str(item)?,
+                None if value_of_pair => self.text.push_all(b": ", content)?,
+                None => self.text.push_all(if style.indent.is_some() { b"," } else { b", " }, content)?,
+            }
+            if !value_of_pair {
+                self.newline(style, depth, content)?;
+            }
+            let entry = match container.kind {
+                value::RANGE => self.entry(container, index),
+                _ => self.heap_at(container.at().wrapping_add(index)),
+            };
+            self.push(container)?;
+            self.push(Value::new(value::MARK, 0, index.wrapping_add(1) as u64))?;
+            if style.json && dict && !value_of_pair {
+                self.json_key(entry, style)?;
+            } else {
+                self.begin(entry, style)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn bracket(kind: u8, style: Style, open: bool) -> u8 {
+        match (kind, open) {
+            (value::DICT, true) => b'{',
+            (value::DICT, false) => b'}',
+            (value::TUPLE, true) if !style.json => b'(',
+            (value::TUPLE, false) if !style.json => b')',
+            (_, true) => b'[',
+            (_, false) => b']',
+        }
+    }
+
+    /// Writes a leaf, or opens a container.
+    fn begin(&mut self, item: Value, style: Style) -> Result<(), Code> {
+        let content = item.flags & value::CONTENT != 0;
+        match item.kind {
+            value::NONE => self.text.push_all(if style.json { b"null" } else { b"None" }, content),
+            value::BOOL => {
+                let words: [&[u8]; 2] = if style.json { [b"false", b"true"] } else { [b"False", b"True"] };
+                self.text.push_all(if item.bits != 0 { words[1] } else { words[0] }, content)
+            }
+            value::INT => self.write_int(item.as_int(), content),
+            value::FLOAT => self.write_float(item.as_float(), style.json, content),
+            value::STR if style.json => self.json_text(item, style.ascii),
+            value::STR => self.repr_text(item),
+            value::LIST | value::TUPLE | value::DICT => {
+                let item = if style.sort && item.kind == value::DICT { self.sorted_dict(item)? } else { item };
+                self.text.push(Self::bracket(item.kind, style, true), content)?;
+                self.push(item)?;
+                self.push(Value::new(value::MARK, 0, 0))
+            }
+            _ if style.json => Err(Code::TemplateTypeError),
+            value::UNDEFINED | value::UNSAFE => self.text.push_all(b"Undefined", false),
+            value::RANGE => {
+                let (start, step) =
+                    (self.heap_at(item.at()).as_int(), self.heap_at(item.at().wrapping_add(1)).as_int());
+                let stop = self.heap_at(item.at().wrapping_add(2)).as_int();
+                self.text.push_all(b"range(", false)?;
+                self.write_int(start, false)?;
+                self.text.push_all(b", ", false)?;
+                self.write_int(stop, false)?;
+                if step != 1 {
+                    self.text.push_all(b", ", false)?;
+                    self.write_int(step, false)?;
+                }
+                self.text.push(b')', false)
+            }
+            // What Python prints for the others holds an address of memory.
+            _ => Err(Code::TemplateUnsupported),
+        }
+    }
+
+    fn json_key(&mut self, key: Value, style: Style) -> Result<(), Code> {
+        match key.kind {
+            value::STR => self.json_text(key, style.ascii),
+            value::NONE | value::BOOL | value::INT | value::FLOAT => {
+                let content = key.flags & value::CONTENT != 0;
+                self.text.push(b'"', content)?;
+                self.begin(key, style)?;
+                self.text.push(b'"', content)
+            }
+            _ => Err(Code::TemplateTypeError),
+        }
+    }
+
+    /// Appends a decimal integer.
+    pub(super) fn write_int(&mut self, number: i64, content: bool) -> Result<(), Code> {
+        if number < 0 {
+            self.text.push(b'-', content)?;
+        }
+        let mut buffer = [0; 20];
+        let start = decimal(number.unsigned_abs(), &mut buffer);
+        self.text.push_all(buffer.get(start..).unwrap_or(&[]), content)
+    }
+
+    /// Appends Python's `repr` of a float: the shortest digits that read back, an exponent below 1e-4 and from 1e16 on.
+    pub(super) fn write_float(&mut self, number: f64, json: bool, content: bool) -> Result<(), Code> {
+        if number.is_nan() {
+            return self.text.push_all(if json { b"NaN" } else { b"nan" }, content);
+        }
+        if number.is_sign_negative() {
+            self.text.push(b'-', content)?;
+        }
+        if number.is_infinite() {
+            return self.text.push_all(if json { b"Infinity" } else { b"inf" }, content);
+        }
+        if number == 0.0 {
+            return self.text.push_all(b"0.0", content);
+        }
+        let mut digits = [0; 17];
+        let (count, exponent) = shortest(number.abs(), &mut digits);
+        let digit = |index: i32| {
+            let known = usize::try_from(index).ok().filter(|&i| i < count).and_then(|i| digits.get(i));
+            b'0'.wrapping_add(known.copied().unwrap_or(0))
+        };
+        let count = count as i32;
+        if (-4..16).contains(&exponent) {
+            for index in exponent.min(0)..count.max(exponent.wrapping_add(2)) {
+                self.text.push(digit(index), content)?;
+                if index == exponent {
+                    self.text.push(b'.', content)?;
+                }
+            }
+            return Ok(());
+        }
+        self.text.push(digit(0), content)?;
+        if count > 1 {
+            self.text.push(b'.', content)?;
+        }
+        for index in 1..count {
+            self.text.push(digit(index), content)?;
+        }
+        self.text.push_all(if exponent < 0 { b"e-" } else { b"e+" }, content)?;
+        if exponent.unsigned_abs() < 10 {
+            self.text.push(b'0', content)?;
+        }
+        self.write_int(exponent.unsigned_abs() as i64, content)
+    }
+
+    fn hex(&mut self, prefix: u8, value: u32, digits: u32, content: bool) -> Result<(), Code> {
+        self.text.push(b'\\', content)?;
+        self.text.push(prefix, content)?;
+        for digit in (0..digits).rev() {
+            let nibble = (value >> (4 * digit) & 15) as u8;
+            self.text.push(if nibble < 10 { b'0' + nibble } else { b'a' - 10 + nibble }, content)?;
+        }
+        Ok(())
+    }
+
+    fn json_text(&mut self, item: Value, ascii: bool) -> Result<(), Code> {
+        self.charge(item.len as usize / 8)?;
+        let quotes = item.len > 0 && self.text.is_content(item.at());
+        self.text.push(b'"', quotes)?;
+        let mut index = 0;
+        while index < item.len as usize {
+            let at = item.at().wrapping_add(index);
+            let (point, len) = decode(self.text.of(item), index);
+            let content = self.text.is_content(at);
+            let short = match point {
+                0x22 => b'"',
+                0x5c => b'\\',
+                0x0a => b'n',
+                0x0d => b'r',
+                0x09 => b't',
+                0x08 => b'b',
+                0x0c => b'f',
+                _ => 0,
+            };
+            if short != 0 {
+                self.text.push(b'\\', content)?;
+                self.text.push(short, content)?;
+            } else if point < 0x20 || ascii && (0x7f..=0xffff).contains(&point) {
+                self.hex(b'u', point, 4, content)?;
+            } else if ascii && point > 0xffff {
+                let point = point.wrapping_sub(0x10000);
+                self.hex(b'u', 0xd800 | point >> 10 & 0x3ff, 4, content)?;
+                self.hex(b'u', 0xdc00 | point & 0x3ff, 4, content)?;
+            } else {
+                self.text.push_from(at, len)?;
+            }
+            index = index.wrapping_add(len.max(1));
+        }
+        self.text.push(b'"', quotes)
+    }
+
+    fn repr_text(&mut self, item: Value) -> Result<(), Code> {
+        self.charge(item.len as usize / 4)?;
+        let bytes = self.text.of(item);
+        let quote = if bytes.contains(&b'\'') && !bytes.contains(&b'"') { b'"' } else { b'\'' };
+        let quotes = item.len > 0 && self.text.is_content(item.at());
+        if item.flags & value::MARKUP != 0 {
+            self.text.push_all(b"Markup(", false)?;
+        }
+        self.text.push(quote, quotes)?;
+        let mut index = 0;
+        while index < item.len as usize {
+            let at = item.at().wrapping_add(index);
+            let (point, len) = decode(self.text.of(item), index);
+            let content = self.text.is_content(at);
+            let short = match point {
+                0x0a => b'n',
+                0x0d => b'r',
+                0x09 => b't',
+                0x5c => b'\\',
+                _ if point == quote as u32 => quote,
+                _ => 0,
+            };
+            if short != 0 {
+                self.text.push(b'\\', content)?;
+                self.text.push(short, content)?;
+            } else if self.unicode.has(PRINTABLE, point) {
+                self.text.push_from(at, len)?;
+            } else if point <= 0xff {
+                self.hex(b'x', point, 2, content)?;
+            } else if point <= 0xffff {
+                self.hex(b'u', point, 4, content)?;
+            } else {
+                self.hex(b'U', point, 8, content)?;
+            }
+            if point > 0x7f {
+                self.charge(32)?;
+            }
+            index = index.wrapping_add(len.max(1));
+        }
+        self.text.push(quote, quotes)?;
+        if item.flags & value::MARKUP != 0 {
+            self.text.push(b')', false)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,200 @@
+//! The text of a rendering: one address space over the template's section, the input and an arena that only grows,
+//! with one bit per byte of the arena that says whether the byte is content.
+
+use super::value::{self, Value};
+use crate::error::Code;
+
+/// Text by address: the section first, then the input, then the arena.
+#[derive(Debug)]
+pub struct Text<'m> {
+    section: &'m [u8],
+    input: &'m [u8],
+    arena: &'m mut [u8],
+    bits: &'m mut [u8],
+    used: usize,
+}
+
+/// Reads one bit.
+pub fn bit(bits: &[u8], index: usize) -> bool {
+    bits.get(index / 8).is_some_and(|byte| byte >> (index % 8) & 1 != 0)
+}
+
+/// Writes one bit.
+pub fn set_bit(bits: &mut [u8], index: usize, on: bool) {
+    if let Some(byte) = bits.get_mut(index / 8) {
+        let mask = 1 << (index % 8);
+        *byte = if on { *byte | mask } else { *byte & !mask };
+    }
+}
+
+impl<'m> Text<'m> {
+    /// Lays the three parts out. `bits` has one bit per byte of `arena`.
+    pub fn new(section: &'m [u8], input: &'m [u8], arena: &'m mut [u8], bits: &'m mut [u8]) -> Result<Self, Code> {
+        let total = section.len().checked_add(input.len()).and_then(|n| n.checked_add(arena.len()));
+        match total {
+            Some(total) if u32::try_from(total).is_ok() && bits.len().saturating_mul(8) >= arena.len() => {
+                Ok(Self { section, input, arena, bits, used: 0 })
+            }
+            _ => Err(Code::TemplateMemory),
+        }
+    }
+
+    /// Address of the first byte of the input.
+    pub fn input_base(&self) -> usize {
+        self.section.len()
+    }
+
+    fn arena_base(&self) -> usize {
+        self.section.len().saturating_add(self.input.len())
+    }
+
+    /// Bytes of the arena in use.
+    pub fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Gives back what was written after `mark`; nothing may refer to it any more.
+    pub fn release(&mut self, mark: usize) {
+        self.used = self.used.min(mark);
+    }
+
+    /// The bytes at an address; empty when there are none.
+    pub fn slice(&self, at: usize, len: usize) -> &[u8] {
+        let base = self.arena_base();
+        let (part, at) = if at >= base {
+            (&*self.arena, at.wrapping_sub(base))
+        } else if at >= self.section.len() {
+            (self.input, at.wrapping_sub(self.section.len()))
+        } else {
+            (self.section, at)
+        };
+        part.get(at..at.wrapping_add(len)).unwrap_or(&[])
+    }
+
+    /// The bytes of a string value.
+    pub fn of(&self, value: Value) -> &[u8] {
+        self.slice(value.at(), value.len as usize)
+    }
+
+    /// Whether the byte at an address is content.
+    pub fn is_content(&self, at: usize) -> bool {
+        if at < self.section.len() {
+            return false;
+        }
+        match at.checked_sub(self.arena_base()) {
+            None => true,
+            Some(index) => bit(self.bits, index),
+        }
+    }
+
+    /// Appends one byte.
+    pub fn push(&mut self, byte: u8, content: bool) -> Result<(), Code> {
+        *self.arena.get_mut(self.used).ok_or(Code::TemplateMemory)? = byte;
+        set_bit(self.bits, self.used, content);
+        self.used = self.used.wrapping_add(1);
+        Ok(())
+    }
+
+    /// Appends bytes of one provenance.
+    pub fn push_all(&mut self, bytes: &[u8], content: bool) -> Result<(), Code> {
+        for &byte in bytes {
+            self.push(byte, content)?;
+        }
+        Ok(())
+    }
+
+    /// Appends a code point.
+    pub fn push_char(&mut self, point: u32, content: bool) -> Result<(), Code> {
+        let mut buffer = [0; 4];
+        let point = char::from_u32(point).unwrap_or(char::REPLACEMENT_CHARACTER);
+        self.push_all(point.encode_utf8(&mut buffer).as_bytes(), content)
+    }
+
+    /// Appends what stands at an address, provenance included.
+    pub fn push_from(&mut self, at: usize, len: usize) -> Result<(), Code> {
+        for i in 0..len {
+            let from = at.wrapping_add(i);
+            let byte = self.slice(from, 1).first().copied().ok_or(Code::TemplateDamaged)?;
+            let content = self.is_content(from);
+            self.push(byte, content)?;
+        }
+        Ok(())
+    }
+
+    /// Appends a string value.
+    pub fn push_str(&mut self, text: Value) -> Result<(), Code> {
+        self.push_from(text.at(), text.len as usize)
+    }
+
+    /// What was appended since `mark` as a value.
+    pub fn since(&self, mark: usize) -> Value {
+        let at = self.arena_base().wrapping_add(mark);
+        Value::new(value::STR, self.used.saturating_sub(mark) as u32, at as u64)
+    }
+
+    /// Two strings as one. When the first stands at the end of the arena only the second is copied, so that text grown
+    /// piece by piece costs what it is long.
+    pub fn concat(&mut self, a: Value, b: Value) -> Result<Value, Code> {
+        if b.len == 0 {
+            return Ok(a);
+        }
+        let end = a.at().wrapping_add(a.len as usize);
+        let mut mark = self.used;
+        if a.len > 0 && end == self.arena_base().wrapping_add(self.used) {
+            mark = mark.saturating_sub(a.len as usize);
+        } else {
+            self.push_str(a)?;
+        }
+        self.push_str(b)?;
+        Ok(self.since(mark))
+    }
+}
+
+/// A part of a string value.
+pub fn part(text: Value, from: usize, to: usize) -> Value {
+    let mut out = text;
+    out.bits = (text.at().wrapping_add(from)) as u64;
+    out.len = to.saturating_sub(from) as u32;
+    out
+}
+
+/// The code point at a byte index and its length in bytes; length 0 at the end.
+pub fn decode(bytes: &[u8], at: usize) -> (u32, usize) {
+    let rest = bytes.get(at..).unwrap_or(&[]);
+    let tail = |i: usize| rest.get(i).map_or(0, |&byte| byte as u32 & 0x3f);
+    match rest.first().map_or(0, |&byte| byte as u32) {
+        _ if rest.is_empty() => (0, 0),
+        first @ 0..=0xbf => (first, 1),
+        first @ 0xc0..=0xdf => ((first & 0x1f) << 6 | tail(1), 2),
+        first @ 0xe0..=0xef => ((first & 0x0f) << 12 | tail(1) << 6 | tail(2), 3),
+        first => ((first & 0x07) << 18 | tail(1) << 12 | tail(2) << 6 | tail(3), 4),
+    }
+}
+
+/// Number of code points.
+pub fn count(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|&&byte| byte & 0xc0 != 0x80).count()
+}
+
+/// Byte index of the code point with this number; the length where there is none.
+pub fn char_offset(bytes: &[u8], index: usize) -> usize {
+    let mut starts = bytes.iter().enumerate().filter(|(_, byte)| **byte & 0xc0 != 0x80);
+    starts.nth(index).map_or(bytes.len(), |(at, _)| at)
+}
+
+/// First place of `needle` in `bytes` at or after `from`.
+pub fn find(bytes: &[u8], needle: &[u8], from: usize) -> Option<usize> {
+    let rest = bytes.get(from..)?;
+    if needle.is_empty() {
+        return Some(from);
+    }
+    rest.windows(needle.len()).position(|window| window == needle).map(|at| at.wrapping_add(from))
+}
+
+/// Last place of `needle` in `bytes`.
+pub fn find_last(bytes: &[u8], needle: &[u8]) -> Option<usize> {
+    if needle.is_empty() {
+        return Some(bytes.len());
+    }
+    bytes.windows(needle.len()).rposition(|window| window == needle)
+}

@@ -1,0 +1,642 @@
+//! The machine: one loop over the instructions, a stack and a heap of values, text that only grows. Every access is
+//! checked, so no program, however damaged, does more than fail.
+
+use super::op::{self, literal};
+use super::text::{self, Text};
+use super::unicode::Unicode;
+use super::value::{self, Value};
+use super::{Now, Program};
+use crate::error::Code;
+
+/// State of one rendering.
+#[derive(Debug)]
+pub struct Vm<'m> {
+    pub(super) text: Text<'m>,
+    pub(super) program: Program<'m>,
+    pub(super) unicode: Unicode<'m>,
+    pub(super) heap: &'m mut [Value],
+    pub(super) top: usize,
+    pub(super) stack: &'m mut [Value],
+    pub(super) sp: usize,
+    /// First slot of the running function; its record of three stands below.
+    base: usize,
+    /// Next byte of the code, and first byte of the instruction that runs.
+    pc: usize,
+    pub(super) at: usize,
+    serial: u32,
+    steps: u32,
+    pub(super) out: &'m mut [u8],
+    pub(super) out_bits: &'m mut [u8],
+    pub(super) out_len: usize,
+    pub(super) input: Value,
+    pub(super) vars: Value,
+    pub(super) defaults: Value,
+    pub(super) now: Now,
+    /// What stands in the output is a message.
+    pub(super) spoken: bool,
+}
+
+/// Values of a function's record below its slots.
+const RECORD: usize = 3;
+/// Values of a loop's state.
+pub(super) const STATE: usize = 3;
+
+impl<'m> Vm<'m> {
+    pub(super) fn new(
+        program: Program<'m>,
+        unicode: Unicode<'m>,
+        text: Text<'m>,
+        values: &'m mut [Value],
+        out: &'m mut [u8],
+        out_bits: &'m mut [u8],
+        now: Now,
+    ) -> Self {
+        let quarter = values.len() / 4;
+        let (stack, heap) = values.split_at_mut_checked(quarter).unwrap_or_default();
+        let none = Value::of(value::DICT);
+        Self {
+            text,
+            program,
+            unicode,
+            heap,
+            top: 0,
+            stack,
+            sp: 0,
+            base: 0,
+            pc: 0,
+            at: 0,
+            serial: 0,
+            steps: super::MAX_STEPS,
+            out,
+            out_bits,
+            out_len: 0,
+            input: none,
+            vars: none,
+            defaults: none,
+            now,
+            spoken: false,
+        }
+    }
+
+    /// Takes steps from what is left.
+    pub(super) fn charge(&mut self, steps: usize) -> Result<(), Code> {
+        match self.steps.checked_sub(steps.min(u32::MAX as usize) as u32) {
+            Some(left) => {
+                self.steps = left;
+                Ok(())
+            }
+            None => Err(Code::TemplateSteps),
+        }
+    }
+
+    pub(super) fn push(&mut self, item: Value) -> Result<(), Code> {
+        *self.stack.get_mut(self.sp).ok_or(Code::TemplateStack)? = item;
+        self.sp = self.sp.wrapping_add(1);
+        Ok(())
+    }
+
+    pub(super) fn pop(&mut self) -> Result<Value, Code> {
+        self.sp = self.sp.checked_sub(1).ok_or(Code::TemplateDamaged)?;
+        self.stack.get(self.sp).copied().ok_or(Code::TemplateDamaged)
+    }
+
+    /// The value `below` the top of the stack; 0 is the top.
+    pub(super) fn peek(&self, below: usize) -> Result<Value, Code> {
+        let index = self.sp.checked_sub(below).and_then(|i| i.checked_sub(1)).ok_or(Code::TemplateDamaged)?;
+        self.stack_at(index)
+    }
+
+    pub(super) fn stack_at(&self, index: usize) -> Result<Value, Code> {
+        self.stack.get(index).copied().ok_or(Code::TemplateDamaged)
+    }
+
+    pub(super) fn heap_at(&self, index: usize) -> Value {
+        self.heap.get(index).copied().unwrap_or(Value::of(value::UNDEFINED))
+    }
+
+    pub(super) fn set_heap(&mut self, index: usize, item: Value) {
+        if let Some(slot) = self.heap.get_mut(index) {
+            *slot = item;
+        }
+    }
+
+    /// Takes `count` values of the heap.
+    pub(super) fn alloc(&mut self, count: usize) -> Result<usize, Code> {
+        let at = self.top;
+        let end = at.checked_add(count).filter(|&end| end <= self.heap.len()).ok_or(Code::TemplateMemory)?;
+        self.top = end;
+        self.charge(count / 8)?;
+        Ok(at)
+    }
+
+    /// Moves the top `count` values of the stack into the heap.
+    pub(super) fn make_list(&mut self, kind: u8, count: usize) -> Result<Value, Code> {
+        let at = self.alloc(count)?;
+        let first = self.sp.checked_sub(count).ok_or(Code::TemplateDamaged)?;
+        let (from, to) = (self.stack.get(first..self.sp), self.heap.get_mut(at..at.wrapping_add(count)));
+        if let (Some(from), Some(to)) = (from, to) {
+            to.copy_from_slice(from);
+        }
+        self.sp = first;
+        Ok(Value::new(kind, count as u32, at as u64))
+    }
+
+    /// Moves the pairs of key and value from `first` to the top of the stack into a dict. A key that comes again replaces
+    /// the value and keeps the place.
+    pub(super) fn make_dict(&mut self, first: usize) -> Result<Value, Code> {
+        let at = self.alloc(self.sp.saturating_sub(first))?;
+        let mut out = Value::new(value::DICT, 0, at as u64);
+        let mut index = first;
+        while index < self.sp {
+            let (key, item) = (self.stack_at(index)?, self.stack_at(index.wrapping_add(1))?);
+            index = index.wrapping_add(2);
+            let slot = match self.dict_find(out, key)? {
+                Some(slot) => slot,
+                None => {
+                    let slot = at.wrapping_add(2 * out.len as usize);
+                    self.set_heap(slot, key);
+                    out.len = out.len.wrapping_add(1);
+                    slot
+                }
+            };
+            self.set_heap(slot.wrapping_add(1), item);
+        }
+        self.sp = first;
+        Ok(out)
+    }
+
+    fn u8(&mut self) -> u8 {
+        let byte = self.program.code.get(self.pc).copied().unwrap_or(op::HALT);
+        self.pc = self.pc.wrapping_add(1);
+        byte
+    }
+
+    fn number(&mut self, bytes: u32) -> u64 {
+        let mut sum = 0;
+        for i in 0..bytes {
+            sum |= (self.u8() as u64) << (8 * i);
+        }
+        sum
+    }
+
+    fn u16(&mut self) -> usize {
+        self.number(2) as usize
+    }
+
+    fn u32(&mut self) -> usize {
+        self.number(4) as usize
+    }
+
+    /// Reads an address and goes there when `go`.
+    fn jump(&mut self, go: bool) {
+        let target = self.u32();
+        if go {
+            self.pc = target;
+        }
+    }
+
+    fn constant(&mut self) -> Value {
+        let index = self.u16();
+        self.program.string(index)
+    }
+
+    /// First slot of the function that many levels outward.
+    fn frame(&self, up: u8) -> Result<usize, Code> {
+        let mut base = self.base;
+        for _ in 0..up {
+            let link = self.stack_at(base.wrapping_sub(2))?.bits;
+            base = self.live(link)?;
+        }
+        Ok(base)
+    }
+
+    /// The base a link names, when that function still runs.
+    fn live(&self, link: u64) -> Result<usize, Code> {
+        let base = link as u32 as usize;
+        let record = self.stack.get(base.wrapping_sub(2)).filter(|_| base < self.sp.wrapping_add(1));
+        match record {
+            Some(record) if record.kind == value::MARK && record.len == (link >> 32) as u32 => Ok(base),
+            _ => Err(Code::TemplateUnsupported),
+        }
+    }
+
+    fn slot(&self, base: usize, slot: usize) -> Result<Value, Code> {
+        self.stack_at(base.wrapping_add(slot))
+    }
+
+    fn set_slot(&mut self, slot: usize, item: Value) -> Result<(), Code> {
+        *self.stack.get_mut(self.base.wrapping_add(slot)).ok_or(Code::TemplateDamaged)? = item;
+        Ok(())
+    }
+
+    /// Begins a function: record, empty slots. `link` names the function that encloses it.
+    pub(super) fn enter(&mut self, entry: usize, slots: usize, link: u64, restore: usize) -> Result<(), Code> {
+        self.serial = self.serial.wrapping_add(1);
+        self.push(Value::new(value::MARK, self.pc as u32, self.base as u64))?;
+        self.push(Value::new(value::MARK, self.serial, link))?;
+        self.push(Value::new(value::MARK, self.out_len as u32, restore as u64))?;
+        self.base = self.sp;
+        for _ in 0..slots {
+            self.push(Value::of(value::MISSING))?;
+        }
+        self.pc = entry;
+        Ok(())
+    }
+
+    /// Ends a function: what it printed is its value.
+    fn leave(&mut self) -> Result<(), Code> {
+        let record = self.base.checked_sub(RECORD).ok_or(Code::TemplateDamaged)?;
+        let (back, mark) = (self.stack_at(record)?, self.stack_at(record.wrapping_add(2))?);
+        let result = self.captured(mark.len as usize)?;
+        self.pc = back.len as usize;
+        self.base = back.at();
+        self.sp = mark.at();
+        self.push(result)
+    }
+
+    /// Takes back what was printed after `mark`, as a string.
+    fn captured(&mut self, mark: usize) -> Result<Value, Code> {
+        let start = self.text.used();
+        self.charge(self.out_len.saturating_sub(mark) / 16)?;
+        for index in mark..self.out_len {
+            let byte = self.out.get(index).copied().unwrap_or(0);
+            self.text.push(byte, text::bit(self.out_bits, index))?;
+        }
+        self.out_len = self.out_len.min(mark);
+        Ok(self.text.since(start))
+    }
+
+    /// Prints a string.
+    fn emit(&mut self, item: Value) -> Result<(), Code> {
+        self.charge(item.len as usize / 16)?;
+        let bytes = self.text.of(item);
+        let end = self.out_len.wrapping_add(bytes.len());
+        self.out.get_mut(self.out_len..end).ok_or(Code::OutputBufferExceeded)?.copy_from_slice(bytes);
+        for i in 0..bytes.len() {
+            let content = self.text.is_content(item.at().wrapping_add(i));
+            text::set_bit(self.out_bits, self.out_len.wrapping_add(i), content);
+        }
+        self.out_len = end;
+        Ok(())
+    }
+
+    /// Looks a name up as the reference does: the caller's variables, then the template's own, then the functions.
+    fn resolve(&mut self, name: Value) -> Result<Value, Code> {
+        let name_bytes = self.text.of(name);
+        let known = matches!(name_bytes, b"messages" | b"tools" | b"documents" | b"add_generation_prompt");
+        let function = op::function::NAMES.iter().position(|known| known.as_bytes() == name_bytes);
+        let absent = match name_bytes {
+            b"tools" | b"documents" => Value::of(value::NONE),
+            b"add_generation_prompt" => Value::bool(false),
+            _ => match function {
+                Some(index) => Value::new(value::FUNCTION, index as u32, 0),
+                None => Value::of(value::MISSING),
+            },
+        };
+        for (dict, visible) in [(self.input, known), (self.vars, true), (self.defaults, true)] {
+            if let (true, Some(slot)) = (visible, self.dict_find(dict, name)?) {
+                return Ok(self.heap_at(slot.wrapping_add(1)));
+            }
+        }
+        Ok(absent)
+    }
+
+    /// Runs from `entry` with so many slots to the end of the template.
+    pub(super) fn run(&mut self, slots: usize) -> Result<(), Code> {
+        self.enter(0, slots, 0, 0)?;
+        loop {
+            self.charge(1)?;
+            self.at = self.pc;
+            match self.u8() {
+                op::STR => {
+                    let item = self.constant();
+                    self.push(item)?;
+                }
+                op::INT => {
+                    let bits = self.number(8);
+                    self.push(Value::new(value::INT, 0, bits))?;
+                }
+                op::FLOAT => {
+                    let bits = self.number(8);
+                    self.push(Value::new(value::FLOAT, 0, bits))?;
+                }
+                op::LITERAL => {
+                    let item = match self.u8() {
+                        literal::NONE => Value::of(value::NONE),
+                        literal::TRUE => Value::bool(true),
+                        literal::FALSE => Value::bool(false),
+                        literal::MISSING => Value::of(value::MISSING),
+                        _ => Value::of(value::UNDEFINED),
+                    };
+                    self.push(item)?;
+                }
+                op::LOAD => {
+                    let mut item = self.variable()?;
+                    if item.kind == value::MISSING {
+                        item.kind = value::UNDEFINED;
+                    }
+                    self.push(item)?;
+                }
+                op::STORE => {
+                    let slot = self.u16();
+                    let item = self.pop()?;
+                    self.set_slot(slot, item)?;
+                }
+                op::RESOLVE => {
+                    let name = self.constant();
+                    let slot = self.u16();
+                    let item = self.resolve(name)?;
+                    self.set_slot(slot, item)?;
+                }
+                op::ALIAS => {
+                    let item = self.variable()?;
+                    let slot = self.u16();
+                    self.set_slot(slot, item)?;
+                }
+                op::CLEAR => {
+                    let slot = self.u16();
+                    self.set_slot(slot, Value::of(value::MISSING))?;
+                }
+                op::EMIT => {
+                    let item = self.pop()?;
+                    if item.kind == value::STR {
+                        self.emit(item)?;
+                    } else {
+                        let mark = self.text.used();
+                        self.print(item)?;
+                        self.emit(self.text.since(mark))?;
+                        self.text.release(mark);
+                    }
+                }
+                op::EMIT_STR => {
+                    let item = self.constant();
+                    self.emit(item)?;
+                }
+                op::POP => {
+                    self.pop()?;
+                }
+                op::JUMP => self.jump(true),
+                op::JUMP_FALSE => {
+                    let item = self.pop()?;
+                    let go = !self.truthy(item);
+                    self.jump(go);
+                }
+                code @ (op::AND | op::OR) => {
+                    let item = self.peek(0)?;
+                    let keep = self.truthy(item) == (code == op::OR);
+                    self.jump(keep);
+                    if !keep {
+                        self.pop()?;
+                    }
+                }
+                op::JUMP_GIVEN => {
+                    let slot = self.u16();
+                    let given = self.slot(self.base, slot)?.kind != value::MISSING;
+                    self.jump(given);
+                }
+                op::NOT => {
+                    let item = self.pop()?;
+                    self.push(Value::bool(!self.truthy(item)))?;
+                }
+                code @ (op::NEG | op::POS) => {
+                    let item = self.pop()?;
+                    let result = self.sign(item, code == op::NEG)?;
+                    self.push(result)?;
+                }
+                op::BINARY => {
+                    let which = self.u8();
+                    let (b, a) = (self.pop()?, self.pop()?);
+                    let result = self.binary(which, a, b)?;
+                    self.push(result)?;
+                }
+                op::COMPARE => {
+                    let which = self.u8();
+                    let (b, a) = (self.pop()?, self.pop()?);
+                    let result = self.compare(which, a, b)?;
+                    self.push(Value::bool(result))?;
+                }
+                op::COMPARE_CHAIN => {
+                    let which = self.u8();
+                    let (b, a) = (self.pop()?, self.pop()?);
+                    let holds = self.compare(which, a, b)?;
+                    self.push(if holds { b } else { Value::bool(false) })?;
+                    self.jump(!holds);
+                }
+                op::CONCAT => {
+                    let count = self.u16();
+                    let result = self.concat(count)?;
+                    self.push(result)?;
+                }
+                code @ (op::LIST | op::TUPLE) => {
+                    let count = self.u16();
+                    let kind = if code == op::LIST { value::LIST } else { value::TUPLE };
+                    let result = self.make_list(kind, count)?;
+                    self.push(result)?;
+                }
+                op::DICT => {
+                    let count = self.u16();
+                    let first = self.sp.checked_sub(2 * count).ok_or(Code::TemplateDamaged)?;
+                    let result = self.make_dict(first)?;
+                    self.push(result)?;
+                }
+                op::ATTR => {
+                    let name = self.constant();
+                    let object = self.pop()?;
+                    let result = self.attribute(object, name)?;
+                    let result = self.bind(result, object)?;
+                    self.push(result)?;
+                }
+                op::ITEM => {
+                    let (key, object) = (self.pop()?, self.pop()?);
+                    let result = self.item(object, key)?;
+                    let result = self.bind(result, object)?;
+                    self.push(result)?;
+                }
+                op::SLICE => {
+                    let (step, stop, start, object) = (self.pop()?, self.pop()?, self.pop()?, self.pop()?);
+                    let result = self.slice(object, start, stop, step)?;
+                    self.push(result)?;
+                }
+                op::METHOD => {
+                    let name = self.constant();
+                    let object = self.peek(0)?;
+                    let callee = self.attribute(object, name)?;
+                    self.push(callee)?;
+                }
+                op::CALL => {
+                    let (positional, named, spread) = (self.u8(), self.u8(), self.u8());
+                    self.call(positional as usize, named as usize, spread != 0)?;
+                }
+                op::FILTER => {
+                    let which = self.u8();
+                    self.filter(which)?;
+                }
+                op::TEST => {
+                    let which = self.u8();
+                    let result = self.test(which)?;
+                    self.push(Value::bool(result))?;
+                }
+                op::ITER => {
+                    let source = self.pop()?;
+                    let source = self.iterable(source)?;
+                    self.serial = self.serial.wrapping_add(1);
+                    let length = self.length(source).unwrap_or(0);
+                    self.push(source)?;
+                    self.push(Value::new(value::MARK, length as u32, 0))?;
+                    self.push(Value::new(value::MARK, 0, self.serial as u64))?;
+                }
+                op::NEXT => {
+                    let next = self.advance()?;
+                    self.jump(next.is_none());
+                    if let Some(item) = next {
+                        self.push(item)?;
+                    }
+                }
+                op::ITER_END => self.sp = self.sp.checked_sub(STATE).ok_or(Code::TemplateDamaged)?,
+                op::UNPACK => {
+                    let count = self.u16();
+                    self.unpack(count)?;
+                }
+                op::LOOP => {
+                    let slot = self.u16();
+                    let serial = self.peek(0)?.bits as u32;
+                    let state = self.sp.checked_sub(STATE).ok_or(Code::TemplateDamaged)?;
+                    self.set_slot(slot, Value::new(value::LOOP, serial, state as u64))?;
+                }
+                op::COLLECT => {
+                    let item = self.pop()?;
+                    let (mut aux, cursor, source) = (self.pop()?, self.pop()?, self.pop()?);
+                    aux.len = aux.len.wrapping_add(1);
+                    for part in [item, source, cursor, aux] {
+                        self.push(part)?;
+                    }
+                }
+                op::COLLECTED => {
+                    let lazy = self.u8() != 0;
+                    let (aux, _, _) = (self.pop()?, self.pop()?, self.pop()?);
+                    let list = self.make_list(value::LIST, aux.len as usize)?;
+                    let result = if lazy { self.generator(list)? } else { list };
+                    self.push(result)?;
+                }
+                op::CAPTURE => self.push(Value::new(value::MARK, self.out_len as u32, 0))?,
+                code @ (op::CAPTURED | op::CAPTURE_DROP) => {
+                    let mark = self.pop()?;
+                    if code == op::CAPTURED {
+                        let result = self.captured(mark.len as usize)?;
+                        self.push(result)?;
+                    } else {
+                        self.out_len = self.out_len.min(mark.len as usize);
+                    }
+                }
+                op::MACRO => {
+                    let index = self.u16();
+                    let serial = self.stack_at(self.base.wrapping_sub(2))?.len as u64;
+                    self.push(Value::new(value::MACRO, index as u32, serial << 32 | self.base as u64))?;
+                }
+                op::RETURN => self.leave()?,
+                op::SET_ATTR => {
+                    let namespace = self.variable()?;
+                    let name = self.constant();
+                    let item = self.pop()?;
+                    self.set_attribute(namespace, name, item)?;
+                }
+                op::NAMESPACE => {
+                    if self.variable()?.kind != value::NAMESPACE {
+                        return Err(Code::TemplateRuntimeError);
+                    }
+                }
+                op::FAIL => {
+                    let number = self.u16();
+                    let message = self.constant();
+                    self.fail_with(message);
+                    return Err(super::code_of(number));
+                }
+                op::HALT => return Ok(()),
+                op::DUP => {
+                    let item = self.peek(0)?;
+                    self.push(item)?;
+                }
+                _ => return Err(Code::TemplateDamaged),
+            }
+        }
+    }
+
+    fn variable(&mut self) -> Result<Value, Code> {
+        let up = self.u8();
+        let slot = self.u16();
+        self.slot(self.frame(up)?, slot)
+    }
+
+    /// Begins a call of a macro. `first` is the index of the first argument, `restore` that of the object below the callee.
+    pub(super) fn call_macro(
+        &mut self,
+        callee: Value,
+        first: usize,
+        positional: usize,
+        named: usize,
+        restore: usize,
+    ) -> Result<(), Code> {
+        let def = self.program.macro_at(callee.len as usize).ok_or(Code::TemplateDamaged)?;
+        self.live(callee.bits)?;
+        self.enter(def.entry, def.slots, callee.bits, restore)?;
+        let params = def.params;
+        for slot in 0..positional.min(params) {
+            let item = self.stack_at(first.wrapping_add(slot))?;
+            self.set_slot(slot, item)?;
+        }
+        let pairs = first.wrapping_add(positional);
+        let rest = self.sp;
+        let mut caller = Value::of(value::UNDEFINED);
+        for pair in 0..named {
+            let index = pairs.wrapping_add(2 * pair);
+            let (name, item) = (self.stack_at(index)?, self.stack_at(index.wrapping_add(1))?);
+            let mut taken = false;
+            for slot in positional.min(params)..params {
+                let param = self.program.param(def.first_param.wrapping_add(slot));
+                if self.text.of(param) == self.text.of(name) {
+                    self.set_slot(slot, item)?;
+                    taken = true;
+                }
+            }
+            if !taken && def.takes_caller && self.text.of(name) == b"caller" {
+                caller = item;
+            } else if !taken {
+                if !def.takes_kwargs {
+                    return Err(Code::TemplateTypeError);
+                }
+                self.push(name)?;
+                self.push(item)?;
+            }
+        }
+        if def.takes_caller {
+            self.set_slot(params, caller)?;
+        }
+        if def.takes_kwargs {
+            let kwargs = self.make_dict(rest)?;
+            self.set_slot(params.wrapping_add(1), kwargs)?;
+        }
+        if def.takes_varargs {
+            for index in params..positional {
+                let item = self.stack_at(first.wrapping_add(index))?;
+                self.push(item)?;
+            }
+            let varargs = self.make_list(value::TUPLE, positional.saturating_sub(params))?;
+            self.set_slot(params.wrapping_add(2), varargs)?;
+        } else if positional > params {
+            return Err(Code::TemplateTypeError);
+        }
+        Ok(())
+    }
+
+    /// Puts a message where the caller of the rendering finds it.
+    pub(super) fn fail_with(&mut self, message: Value) {
+        self.out_len = 0;
+        self.spoken = true;
+        let bytes = self.text.of(message);
+        let len = bytes.len().min(self.out.len());
+        if let (Some(to), Some(from)) = (self.out.get_mut(..len), bytes.get(..len)) {
+            to.copy_from_slice(from);
+            self.out_len = len;
+        }
+    }
+}

@@ -1,0 +1,482 @@
+//! Expressions to instructions: operators, calls, filters and tests by name.
+
+use super::Fault;
+use super::ast::{Args, Expr, ExprKind};
+use super::codegen::Codegen;
+use tinyrustlm_core::Code;
+use tinyrustlm_core::template::op::{self, compare, filter, literal, test};
+
+/// A default of a filter's parameter.
+#[derive(Clone, Copy)]
+enum Absent {
+    Required,
+    None,
+    False,
+    Int(i64),
+    Float(f64),
+    Str(&'static str),
+}
+
+use Absent::{False, Float, Int, None as Nothing, Required, Str};
+
+/// Name, number, parameters in order.
+type Filter = (&'static str, u8, &'static [(&'static str, Absent)]);
+
+const FILTERS: &[Filter] = &[
+    ("abs", filter::ABS, &[]),
+    ("capitalize", filter::CAPITALIZE, &[]),
+    ("count", filter::LENGTH, &[]),
+    ("d", filter::DEFAULT, &[("default_value", Str("")), ("boolean", False)]),
+    ("default", filter::DEFAULT, &[("default_value", Str("")), ("boolean", False)]),
+    ("dictsort", filter::DICTSORT, &[("case_sensitive", False), ("by", Str("key")), ("reverse", False)]),
+    ("e", filter::ESCAPE, &[]),
+    ("escape", filter::ESCAPE, &[]),
+    ("first", filter::FIRST, &[]),
+    ("float", filter::FLOAT, &[("default", Float(0.0))]),
+    ("indent", filter::INDENT, &[("width", Int(4)), ("first", False), ("blank", False)]),
+    ("int", filter::INT, &[("default", Int(0)), ("base", Int(10))]),
+    ("items", filter::ITEMS, &[]),
+    ("join", filter::JOIN, &[("d", Str("")), ("attribute", Nothing)]),
+    ("last", filter::LAST, &[]),
+    ("length", filter::LENGTH, &[]),
+    ("list", filter::LIST, &[]),
+    ("lower", filter::LOWER, &[]),
+    ("max", filter::MAX, &[("case_sensitive", False), ("attribute", Nothing)]),
+    ("min", filter::MIN, &[("case_sensitive", False), ("attribute", Nothing)]),
+    ("replace", filter::REPLACE, &[("old", Required), ("new", Required), ("count", Nothing)]),
+    ("reverse", filter::REVERSE, &[]),
+    ("safe", filter::SAFE, &[]),
+    ("sort", filter::SORT, &[("reverse", False), ("case_sensitive", False), ("attribute", Nothing)]),
+    ("string", filter::STRING, &[]),
+    ("sum", filter::SUM, &[("attribute", Nothing), ("start", Int(0))]),
+    ("title", filter::TITLE, &[]),
+    (
+        "tojson",
+        filter::TOJSON,
+        &[("ensure_ascii", False), ("indent", Nothing), ("separators", Nothing), ("sort_keys", False)],
+    ),
+    ("trim", filter::TRIM, &[("chars", Nothing)]),
+    ("unique", filter::UNIQUE, &[("case_sensitive", False), ("attribute", Nothing)]),
+    ("upper", filter::UPPER, &[]),
+];
+
+/// What the reference has and this compiler refuses.
+const OTHER_FILTERS: &[&str] = &[
+    "attr",
+    "batch",
+    "center",
+    "filesizeformat",
+    "forceescape",
+    "groupby",
+    "pprint",
+    "random",
+    "round",
+    "slice",
+    "striptags",
+    "truncate",
+    "urlencode",
+    "urlize",
+    "wordcount",
+    "wordwrap",
+    "xmlattr",
+];
+
+const TESTS: &[(&str, u8, usize)] = &[
+    ("boolean", test::BOOLEAN, 0),
+    ("callable", test::CALLABLE, 0),
+    ("defined", test::DEFINED, 0),
+    ("divisibleby", test::DIVISIBLEBY, 1),
+    ("even", test::EVEN, 0),
+    ("false", test::FALSE, 0),
+    ("float", test::FLOAT, 0),
+    ("integer", test::INTEGER, 0),
+    ("iterable", test::ITERABLE, 0),
+    ("mapping", test::MAPPING, 0),
+    ("none", test::NONE, 0),
+    ("number", test::NUMBER, 0),
+    ("odd", test::ODD, 0),
+    ("sameas", test::SAMEAS, 1),
+    ("sequence", test::SEQUENCE, 0),
+    ("string", test::STRING, 0),
+    ("true", test::TRUE, 0),
+    ("undefined", test::UNDEFINED, 0),
+];
+
+const COMPARING_TESTS: &[(&str, u8)] = &[
+    ("!=", compare::NE),
+    ("<", compare::LT),
+    ("<=", compare::LE),
+    ("==", compare::EQ),
+    (">", compare::GT),
+    (">=", compare::GE),
+    ("eq", compare::EQ),
+    ("equalto", compare::EQ),
+    ("ge", compare::GE),
+    ("greaterthan", compare::GT),
+    ("gt", compare::GT),
+    ("in", compare::IN),
+    ("le", compare::LE),
+    ("lessthan", compare::LT),
+    ("lt", compare::LT),
+    ("ne", compare::NE),
+];
+
+const OTHER_TESTS: &[&str] = &["escaped", "filter", "lower", "test", "upper"];
+
+impl Codegen {
+    /// Leaves the value of an expression on the stack.
+    pub(super) fn expr(&mut self, expr: &Expr) -> Result<(), Fault> {
+        let at = expr.at;
+        match &*expr.kind {
+            ExprKind::Str(text) => self.text(at, text)?,
+            ExprKind::Int(value) => {
+                self.op(op::INT);
+                self.out.code.extend(value.to_le_bytes());
+            }
+            ExprKind::Float(value) => {
+                self.op(op::FLOAT);
+                self.out.code.extend(value.to_le_bytes());
+            }
+            ExprKind::Bool(value) => self.op8(op::LITERAL, if *value { literal::TRUE } else { literal::FALSE }),
+            ExprKind::None => self.op8(op::LITERAL, literal::NONE),
+            ExprKind::Name(name) => self.load(at, name)?,
+            ExprKind::List(items) => self.items(at, op::LIST, items)?,
+            ExprKind::Tuple(items) => self.items(at, op::TUPLE, items)?,
+            ExprKind::Concat(items) => self.items(at, op::CONCAT, items)?,
+            ExprKind::Dict(pairs) => {
+                for (key, value) in pairs {
+                    self.expr(key)?;
+                    self.expr(value)?;
+                }
+                self.mark(at);
+                self.op16(op::DICT, Self::count(at, pairs.len())?);
+            }
+            ExprKind::Attr(object, name) => {
+                self.expr(object)?;
+                let name = self.constant(at, name)?;
+                self.mark(at);
+                self.op16(op::ATTR, name);
+            }
+            ExprKind::Item(object, key) => {
+                self.expr(object)?;
+                self.expr(key)?;
+                self.mark(at);
+                self.op(op::ITEM);
+            }
+            ExprKind::Slice(object, bounds) => {
+                self.expr(object)?;
+                for bound in bounds {
+                    match bound {
+                        Some(bound) => self.expr(bound)?,
+                        None => self.op8(op::LITERAL, literal::NONE),
+                    }
+                }
+                self.mark(at);
+                self.op(op::SLICE);
+            }
+            ExprKind::Call(..) => self.call_with(expr, None)?,
+            ExprKind::Filter(value, name, args) => {
+                if let Some(value) = value {
+                    self.expr(value)?;
+                }
+                self.filter(at, name, args)?;
+            }
+            ExprKind::Test(value, name, args) => {
+                self.expr(value)?;
+                let args: Vec<&Expr> = self.plain(at, args)?;
+                self.test(at, name, &args)?;
+            }
+            ExprKind::Not(value) => {
+                self.expr(value)?;
+                self.op(op::NOT);
+            }
+            ExprKind::Neg(value) | ExprKind::Pos(value) => {
+                self.expr(value)?;
+                self.mark(at);
+                self.op(if matches!(*expr.kind, ExprKind::Neg(_)) { op::NEG } else { op::POS });
+            }
+            ExprKind::Binary(which, a, b) => {
+                self.expr(a)?;
+                self.expr(b)?;
+                self.mark(at);
+                self.op8(op::BINARY, *which);
+            }
+            ExprKind::And(a, b) | ExprKind::Or(a, b) => {
+                self.expr(a)?;
+                let end = self.jump(&[if matches!(*expr.kind, ExprKind::And(..)) { op::AND } else { op::OR }]);
+                self.expr(b)?;
+                self.land(end);
+            }
+            ExprKind::Compare(first, rest) => {
+                self.expr(first)?;
+                let mut ends = Vec::new();
+                for (index, (which, operand)) in rest.iter().enumerate() {
+                    self.expr(operand)?;
+                    self.mark(at);
+                    if index + 1 < rest.len() {
+                        ends.push(self.jump(&[op::COMPARE_CHAIN, *which]));
+                    } else {
+                        self.op8(op::COMPARE, *which);
+                    }
+                }
+                ends.into_iter().for_each(|end| self.land(end));
+            }
+            ExprKind::Cond(test, then, otherwise) => {
+                let soft = std::mem::replace(&mut self.soft, true);
+                self.expr(test)?;
+                let past = self.jump(&[op::JUMP_FALSE]);
+                self.expr(then)?;
+                let end = self.jump(&[op::JUMP]);
+                self.land(past);
+                match otherwise {
+                    Some(otherwise) => self.expr(otherwise)?,
+                    None => self.op8(op::LITERAL, literal::UNDEFINED),
+                }
+                self.land(end);
+                self.soft = soft;
+            }
+        }
+        Ok(())
+    }
+
+    fn text(&mut self, at: usize, text: &str) -> Result<(), Fault> {
+        let text = self.constant(at, text)?;
+        self.op16(op::STR, text);
+        Ok(())
+    }
+
+    fn items(&mut self, at: usize, op: u8, items: &[Expr]) -> Result<(), Fault> {
+        for item in items {
+            self.expr(item)?;
+        }
+        self.mark(at);
+        self.op16(op, Self::count(at, items.len())?);
+        Ok(())
+    }
+
+    /// A call; with `caller`, that macro is a further named argument.
+    pub(super) fn call_with(&mut self, call: &Expr, caller: Option<u16>) -> Result<(), Fault> {
+        let ExprKind::Call(callee, args) = &*call.kind else {
+            return Err(Fault::syntax(call.at, "expected a call"));
+        };
+        if let ExprKind::Attr(object, name) = &*callee.kind {
+            self.expr(object)?;
+            let name = self.constant(callee.at, name)?;
+            self.mark(callee.at);
+            self.op16(op::METHOD, name);
+        } else {
+            self.op8(op::LITERAL, literal::UNDEFINED);
+            self.expr(callee)?;
+        }
+        if args.spread_named.is_some() {
+            return Err(Fault::unsupported(call.at, "`**` in a call"));
+        }
+        if args.spread.is_some() && !(args.named.is_empty() && caller.is_none()) {
+            return Err(Fault::unsupported(call.at, "`*` beside named arguments in a call"));
+        }
+        for arg in args.positional.iter().chain(&args.spread) {
+            self.expr(arg)?;
+        }
+        for (name, value) in &args.named {
+            self.text(call.at, name)?;
+            self.expr(value)?;
+        }
+        if let Some(caller) = caller {
+            self.text(call.at, "caller")?;
+            self.op16(op::MACRO, caller);
+        }
+        let positional = args.positional.len() + args.spread.is_some() as usize;
+        let named = args.named.len() + caller.is_some() as usize;
+        let small = |count: usize| u8::try_from(count).map_err(|_| Fault::unsupported(call.at, "so many arguments"));
+        self.mark(callee.at);
+        self.op8(op::CALL, small(positional)?);
+        self.out.code.extend([small(named)?, args.spread.is_some() as u8]);
+        Ok(())
+    }
+
+    /// Arguments by position alone.
+    fn plain<'e>(&self, at: usize, args: &'e Args) -> Result<Vec<&'e Expr>, Fault> {
+        if !args.named.is_empty() || args.spread.is_some() || args.spread_named.is_some() {
+            return Err(Fault::unsupported(at, "named or spread arguments here"));
+        }
+        Ok(args.positional.iter().collect())
+    }
+
+    fn fail(&mut self, at: usize, code: Code, message: &str) -> Result<(), Fault> {
+        let message = self.constant(at, message)?;
+        self.mark(at);
+        self.op16(op::FAIL, code as u16);
+        self.out.code.extend(message.to_le_bytes());
+        Ok(())
+    }
+
+    /// A name the reference does not know fails when it is reached inside of a condition, and at once elsewhere.
+    fn unknown(&mut self, at: usize, what: &str, name: &str, other: &[&str], args: &[&Expr]) -> Result<(), Fault> {
+        if other.contains(&name) {
+            return Err(Fault::unsupported(at, format!("the {what} `{name}`")));
+        }
+        if !self.soft {
+            return Err(Fault::syntax(at, format!("no {what} named `{name}`")));
+        }
+        for arg in args {
+            self.expr(arg)?;
+        }
+        self.fail(at, Code::TemplateRuntimeError, &format!("No {what} named '{name}' found."))
+    }
+
+    /// A test of the value on the stack.
+    fn test(&mut self, at: usize, name: &str, args: &[&Expr]) -> Result<(), Fault> {
+        let known =
+            TESTS.iter().find(|(known, ..)| *known == name).map(|&(_, number, count)| (op::TEST, number, count));
+        let comparing = || COMPARING_TESTS.iter().find(|(known, _)| *known == name);
+        let Some((code, number, count)) = known.or_else(|| comparing().map(|&(_, which)| (op::COMPARE, which, 1)))
+        else {
+            return self.unknown(at, "test", name, OTHER_TESTS, args);
+        };
+        for arg in args {
+            self.expr(arg)?;
+        }
+        if args.len() != count {
+            return self.fail(at, Code::TemplateTypeError, &format!("test `{name}`: wrong number of arguments"));
+        }
+        self.mark(at);
+        self.op8(code, number);
+        Ok(())
+    }
+
+    /// A filter of the value on the stack.
+    fn filter(&mut self, at: usize, name: &str, args: &Args) -> Result<(), Fault> {
+        match name {
+            "map" => return self.map(at, args),
+            "select" | "reject" | "selectattr" | "rejectattr" => return self.select(at, name, args),
+            "format" => {
+                self.op8(op::FILTER, filter::STRING);
+                let args = self.plain(at, args)?;
+                for arg in &args {
+                    self.expr(arg)?;
+                }
+                self.op16(op::TUPLE, Self::count(at, args.len())?);
+                self.op8(op::BINARY, op::binary::MOD);
+                return Ok(());
+            }
+            _ => {}
+        }
+        let Some((_, number, params)) = FILTERS.iter().find(|(known, ..)| *known == name) else {
+            let all: Vec<&Expr> = args.all().collect();
+            return self.unknown(at, "filter", name, OTHER_FILTERS, &all);
+        };
+        if args.spread.is_some() || args.spread_named.is_some() {
+            return Err(Fault::unsupported(at, "spread arguments of a filter"));
+        }
+        let fits = args.positional.len() <= params.len()
+            && args
+                .named
+                .iter()
+                .all(|(name, _)| params.iter().skip(args.positional.len()).any(|(param, _)| param == name));
+        let mut complete = true;
+        for (index, (param, default)) in params.iter().enumerate() {
+            let named = args.named.iter().find(|(name, _)| name == param).map(|(_, value)| value);
+            match args.positional.get(index).or(named) {
+                Some(value) => self.expr(value)?,
+                None => match default {
+                    Required => complete = false,
+                    Nothing => self.op8(op::LITERAL, literal::NONE),
+                    False => self.op8(op::LITERAL, literal::FALSE),
+                    Int(value) => {
+                        self.op(op::INT);
+                        self.out.code.extend(value.to_le_bytes());
+                    }
+                    Float(value) => {
+                        self.op(op::FLOAT);
+                        self.out.code.extend(value.to_le_bytes());
+                    }
+                    Str(text) => self.text(at, text)?,
+                },
+            }
+        }
+        if !fits || !complete {
+            return self.fail(at, Code::TemplateTypeError, &format!("filter `{name}`: wrong arguments"));
+        }
+        self.mark(at);
+        self.op8(op::FILTER, *number);
+        Ok(())
+    }
+
+    /// Begins a loop over the value on the stack, which has no items when it is false.
+    fn iterate_if_true(&mut self, at: usize) {
+        let given = self.jump(&[op::OR]);
+        self.op16(op::TUPLE, 0);
+        self.land(given);
+        self.mark(at);
+        self.op(op::ITER);
+    }
+
+    fn map(&mut self, at: usize, args: &Args) -> Result<(), Fault> {
+        if args.spread.is_some() || args.spread_named.is_some() {
+            return Err(Fault::unsupported(at, "spread arguments of a filter"));
+        }
+        let named = |name: &str| args.named.iter().find(|(known, _)| known == name).map(|(_, value)| value);
+        self.iterate_if_true(at);
+        let next = self.here();
+        let end = self.jump(&[op::NEXT]);
+        match (args.positional.split_first(), named("attribute")) {
+            (None, Some(attribute)) => {
+                self.expr(attribute)?;
+                self.op8(op::FILTER, filter::ATTRIBUTE);
+                if let Some(default) = named("default") {
+                    self.expr(default)?;
+                    self.op8(op::LITERAL, literal::FALSE);
+                    self.op8(op::FILTER, filter::DEFAULT);
+                }
+            }
+            (Some((first, rest)), None) => {
+                let ExprKind::Str(name) = &*first.kind else {
+                    return Err(Fault::unsupported(at, "`map` with a computed filter"));
+                };
+                let args = Args { positional: rest.to_vec(), named: args.named.clone(), ..Args::default() };
+                // Unknown names fail when they are reached.
+                let soft = std::mem::replace(&mut self.soft, true);
+                self.filter(at, name, &args)?;
+                self.soft = soft;
+            }
+            _ => self.fail(at, Code::TemplateRuntimeError, "map requires a filter argument")?,
+        }
+        self.op(op::COLLECT);
+        self.jump_back(op::JUMP, next);
+        self.land(end);
+        self.op8(op::COLLECTED, 1);
+        Ok(())
+    }
+
+    fn select(&mut self, at: usize, name: &str, args: &Args) -> Result<(), Fault> {
+        let args = self.plain(at, args)?;
+        let (attribute, rest) = match (name.ends_with("attr"), args.split_first()) {
+            (true, Some((attribute, rest))) => (Some(*attribute), rest),
+            (true, None) => return self.fail(at, Code::TemplateRuntimeError, "Missing parameter for attribute name"),
+            (false, _) => (None, &args[..]),
+        };
+        self.iterate_if_true(at);
+        self.collecting(1, |codegen| {
+            codegen.op(op::DUP);
+            if let Some(attribute) = attribute {
+                codegen.expr(attribute)?;
+                codegen.op8(op::FILTER, filter::ATTRIBUTE);
+            }
+            match rest.split_first() {
+                None => codegen.op8(op::TEST, test::TRUTHY),
+                Some((test, args)) => {
+                    let ExprKind::Str(test) = &*test.kind else {
+                        return Err(Fault::unsupported(at, format!("`{name}` with a computed test")));
+                    };
+                    let soft = std::mem::replace(&mut codegen.soft, true);
+                    codegen.test(at, test, args)?;
+                    codegen.soft = soft;
+                }
+            }
+            if name.starts_with("reject") {
+                codegen.op(op::NOT);
+            }
+            Ok(())
+        })
+    }
+}
