@@ -112,7 +112,7 @@ impl Vm<'_> {
     }
 
     /// All items of an iterable as a list.
-    pub(super) fn to_list(&mut self, item: Value) -> Result<Value, Code> {
+    pub(super) fn listed(&mut self, item: Value) -> Result<Value, Code> {
         let source = self.iterable(item)?;
         if matches!(source.kind, value::LIST | value::TUPLE) {
             return Ok(Value { kind: value::LIST, ..source });
@@ -295,10 +295,7 @@ impl Vm<'_> {
                 if dict.len >= dict.extra as u32 {
                     let capacity = dict.len.saturating_mul(2).max(4);
                     let at = self.alloc(2 * capacity as usize)?;
-                    let from = dict.at();
-                    if from.wrapping_add(2 * dict.len as usize) <= at {
-                        self.heap.copy_within(from..from.wrapping_add(2 * dict.len as usize), at);
-                    }
+                    self.move_heap(dict.at(), at, 2 * dict.len as usize);
                     dict.extra = u16::try_from(capacity).map_err(|_| Code::TemplateMemory)?;
                     dict.bits = at as u64;
                 }
@@ -348,7 +345,7 @@ impl Vm<'_> {
             let at = object.at().wrapping_add(from);
             return Ok(Value { bits: at as u64, len: to.saturating_sub(from) as u32, ..object });
         }
-        let source = if object.kind == value::STR { self.to_list(object)? } else { object };
+        let source = if object.kind == value::STR { self.listed(object)? } else { object };
         let floor = self.sp;
         let mut index = from;
         while if step > 0 { index < to } else { index > to } {

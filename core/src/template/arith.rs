@@ -43,20 +43,13 @@ impl Vm<'_> {
             (binary::ADD, value::LIST, value::LIST) | (binary::ADD, value::TUPLE, value::TUPLE) => {
                 let at = self.alloc(a.len as usize)?;
                 let more = self.alloc(b.len as usize)?;
-                self.copy_items(a, at);
-                self.copy_items(b, more);
+                self.move_heap(a.at(), at, a.len as usize);
+                self.move_heap(b.at(), more, b.len as usize);
                 Ok(Value { flags, ..Value::new(a.kind, a.len.wrapping_add(b.len), at as u64) })
             }
             (binary::MUL, _, _) if b.is_integer() => self.repeat(a, b.as_int()),
             (binary::MUL, _, _) if a.is_integer() => self.repeat(b, a.as_int()),
             _ => Err(Code::TemplateTypeError),
-        }
-    }
-
-    fn copy_items(&mut self, list: Value, to: usize) {
-        let end = list.at().wrapping_add(list.len as usize);
-        if end <= self.heap.len() && to.wrapping_add(list.len as usize) <= self.heap.len() {
-            self.heap.copy_within(list.at()..end, to);
         }
     }
 
@@ -78,7 +71,11 @@ impl Vm<'_> {
                 let at = self.alloc(usize::try_from(total).map_err(|_| Code::TemplateMemory)?)?;
                 if item.len > 0 {
                     for time in 0..times as usize {
-                        self.copy_items(item, at.wrapping_add(time.wrapping_mul(item.len as usize)));
+                        self.move_heap(
+                            item.at(),
+                            at.wrapping_add(time.wrapping_mul(item.len as usize)),
+                            item.len as usize,
+                        );
                     }
                 }
                 Ok(Value { bits: at as u64, len: total as u32, ..item })

@@ -25,7 +25,7 @@ impl Vm<'_> {
                 return Err(Code::TemplateUnsupported);
             }
             let more = self.pop()?;
-            let more = self.to_list(more)?;
+            let more = self.listed(more)?;
             for index in 0..more.len as usize {
                 self.push(self.entry(more, index))?;
             }
@@ -119,7 +119,7 @@ impl Vm<'_> {
     fn push_pairs(&mut self, source: Value) -> Result<(), Code> {
         let dict = if source.kind == value::NAMESPACE { self.heap_at(source.at()) } else { source };
         let source = if dict.kind == value::DICT { Value { kind: value::ITEMS, ..dict } } else { dict };
-        let list = self.to_list(source)?;
+        let list = self.listed(source)?;
         for index in 0..list.len as usize {
             self.push(self.entry(list, index))?;
             self.unpack(2)?;

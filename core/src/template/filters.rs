@@ -90,10 +90,7 @@ impl Vm<'_> {
             self.charge(index.wrapping_sub(low) / 8)?;
             for list in [keys, items] {
                 let from = list.at().wrapping_add(low);
-                let end = list.at().wrapping_add(index);
-                if end < self.heap.len() {
-                    self.heap.copy_within(from..end, from.wrapping_add(1));
-                }
+                self.move_heap(from, from.wrapping_add(1), index.wrapping_sub(low));
             }
             self.set_heap(keys.at().wrapping_add(low), key);
             self.set_heap(items.at().wrapping_add(low), item);
@@ -118,7 +115,7 @@ impl Vm<'_> {
 
     /// The dict with its pairs in the order of the keys.
     pub(super) fn sorted_dict(&mut self, dict: Value) -> Result<Value, Code> {
-        let pairs = self.to_list(Value { kind: value::ITEMS, ..dict })?;
+        let pairs = self.listed(Value { kind: value::ITEMS, ..dict })?;
         let (keys, pairs) = self.keyed(pairs, Value::int(0), true)?;
         self.sort(keys, pairs, false)?;
         let at = self.alloc(2 * dict.len as usize)?;
@@ -131,7 +128,7 @@ impl Vm<'_> {
         Ok(Value { bits: at as u64, ..dict })
     }
 
-    fn to_int(&mut self, item: Value, absent: Value, base: Value) -> Result<Value, Code> {
+    fn int_of(&mut self, item: Value, absent: Value, base: Value) -> Result<Value, Code> {
         if item.is_undefined() {
             return Err(Self::misuse(item));
         }
@@ -160,7 +157,7 @@ impl Vm<'_> {
         }
     }
 
-    fn to_float(&mut self, item: Value, absent: Value) -> Result<Value, Code> {
+    fn float_of(&mut self, item: Value, absent: Value) -> Result<Value, Code> {
         if item.is_undefined() {
             return Err(Self::misuse(item));
         }
@@ -218,13 +215,13 @@ impl Vm<'_> {
             filter::STRING => self.string_of(item)?,
             filter::ITEMS => {
                 let list = match item.kind {
-                    value::DICT => self.to_list(Value { kind: value::ITEMS, ..item })?,
-                    _ if item.is_undefined() => self.to_list(item)?,
+                    value::DICT => self.listed(Value { kind: value::ITEMS, ..item })?,
+                    _ if item.is_undefined() => self.listed(item)?,
                     _ => return Err(Code::TemplateTypeError),
                 };
                 self.generator(list)?
             }
-            filter::LIST => self.to_list(item)?,
+            filter::LIST => self.listed(item)?,
             filter::LOWER | filter::UPPER | filter::CAPITALIZE => {
                 let text = self.string_of(item)?;
                 match which {
@@ -247,7 +244,7 @@ impl Vm<'_> {
             filter::JOIN => {
                 let mut items = item;
                 if y.kind != value::NONE {
-                    let list = self.to_list(item)?;
+                    let list = self.listed(item)?;
                     items = self.keyed(list, y, true)?.0;
                 }
                 let separator = self.string_of(x)?;
@@ -265,7 +262,7 @@ impl Vm<'_> {
                     b"value" => 1,
                     _ => return Err(Code::TemplateRuntimeError),
                 };
-                let pairs = self.to_list(Value { kind: value::ITEMS, ..item })?;
+                let pairs = self.listed(Value { kind: value::ITEMS, ..item })?;
                 let case_sensitive = self.truthy(x);
                 let (keys, pairs) = self.keyed(pairs, Value::int(side), case_sensitive)?;
                 self.sort(keys, pairs, self.truthy(z))?;
@@ -279,21 +276,21 @@ impl Vm<'_> {
             }
             filter::INDENT => self.indent(item, x, self.truthy(y), self.truthy(z))?,
             filter::SORT => {
-                let list = self.to_list(item)?;
+                let list = self.listed(item)?;
                 let case_sensitive = self.truthy(y);
                 let (keys, items) = self.keyed(list, z, case_sensitive)?;
                 self.sort(keys, items, self.truthy(x))?;
                 items
             }
             filter::UNIQUE | filter::MIN | filter::MAX => {
-                let list = self.to_list(item)?;
+                let list = self.listed(item)?;
                 let case_sensitive = self.truthy(x);
                 let (keys, items) = self.keyed(list, y, case_sensitive)?;
                 if which == filter::UNIQUE { self.unique(keys, items)? } else { self.extreme(keys, items, which)? }
             }
             filter::FIRST | filter::LAST => self.first_or_last(item, which == filter::LAST)?,
-            filter::INT => self.to_int(item, x, y)?,
-            filter::FLOAT => self.to_float(item, x)?,
+            filter::INT => self.int_of(item, x, y)?,
+            filter::FLOAT => self.float_of(item, x)?,
             filter::SAFE => {
                 let text = self.string_of(item)?;
                 Value { flags: value::MARKUP, ..text }
@@ -311,13 +308,13 @@ impl Vm<'_> {
                 if item.kind == value::STR {
                     self.slice(item, none, none, backwards)?
                 } else {
-                    let list = self.to_list(item)?;
+                    let list = self.listed(item)?;
                     let list = self.slice(list, none, none, backwards)?;
                     self.generator(list)?
                 }
             }
             filter::SUM => {
-                let list = self.to_list(item)?;
+                let list = self.listed(item)?;
                 let list = self.keyed(list, x, true)?.0;
                 let mut total = y;
                 for index in 0..list.len as usize {

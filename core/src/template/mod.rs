@@ -255,7 +255,7 @@ impl<'a> Template<'a> {
         let words = memory.len() / 4 * 2;
         let (values, text) = memory.split_at_mut_checked(words).unwrap_or_default();
         let values = bytemuck::try_cast_slice_mut(values).map_err(|_| refuse(Code::TemplateMemory))?;
-        let text: &mut [u8] = bytemuck::cast_slice_mut(text);
+        let text: &mut [u8] = bytemuck::try_cast_slice_mut(text).map_err(|_| refuse(Code::TemplateMemory))?;
         let bits = text.len().div_ceil(9);
         let (bits, arena) = text.split_at_mut_checked(bits).unwrap_or_default();
         let text = Text::new(self.section, input, arena, bits).map_err(refuse)?;

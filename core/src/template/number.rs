@@ -107,7 +107,7 @@ pub fn shortest(value: f64, digits: &mut [u8; 17]) -> (usize, i32) {
 
     // Scale to value in [1, 10) times 10^k: first by estimate, then to the point.
     let log2 = 63 - mantissa.leading_zeros() as i32 + exponent;
-    let mut k = log2 * 1233 >> 12;
+    let mut k = (log2 * 1233) >> 12;
     if k >= 0 {
         s.mul_pow10(k as u32);
     } else {

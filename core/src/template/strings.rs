@@ -168,10 +168,16 @@ impl Vm<'_> {
             }
             _ => return Err(Code::TemplateTypeError),
         }
-        if from_right && let Some(parts) = self.stack.get_mut(floor..self.sp) {
-            parts.reverse();
+        let list = self.make_list(value::LIST, self.sp.saturating_sub(floor))?;
+        let count = list.len as usize;
+        for index in 0..if from_right { count / 2 } else { 0 } {
+            let (low, high) =
+                (list.at().wrapping_add(index), list.at().wrapping_add(count).wrapping_sub(index).wrapping_sub(1));
+            let (first, last) = (self.heap_at(low), self.heap_at(high));
+            self.set_heap(low, last);
+            self.set_heap(high, first);
         }
-        self.make_list(value::LIST, self.sp.saturating_sub(floor))
+        Ok(list)
     }
 
     /// Where the first (or last) run of white space begins and ends.
@@ -252,7 +258,7 @@ impl Vm<'_> {
 
     /// `separator.join(items)`. Without `convert` an item that is no string is an error.
     pub(super) fn join(&mut self, separator: Value, items: Value, convert: bool) -> Result<Value, Code> {
-        let list = self.to_list(items)?;
+        let list = self.listed(items)?;
         let mark = self.text.used();
         for index in 0..list.len as usize {
             let item = self.entry(list, index);

@@ -61,8 +61,11 @@ impl<'a> Unicode<'a> {
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (lengths, mut rest) = bytes.split_at_checked(2 * TABLES)?;
         let mut tables = [&[][..]; TABLES];
-        for (table, length) in tables.iter_mut().zip(lengths.chunks_exact(2)) {
-            let length = length.iter().rev().fold(0, |sum, &byte| sum << 8 | byte as usize);
+        let mut lengths = lengths;
+        for table in &mut tables {
+            let (length, more) = lengths.split_first_chunk::<2>()?;
+            lengths = more;
+            let length = u16::from_le_bytes(*length) as usize;
             (*table, rest) = rest.split_at_checked(length)?;
         }
         Some(Self { tables })
@@ -100,7 +103,7 @@ impl<'a> Unicode<'a> {
             if point <= at {
                 let offset = point.wrapping_sub(start);
                 if offset.checked_rem(stride) == Some(0) {
-                    let distance = (zigzag >> 1) as i32 ^ (zigzag & 1) as i32 * -1;
+                    let distance = (zigzag >> 1) as i32 ^ -((zigzag & 1) as i32);
                     return Some(point.wrapping_add_signed(distance));
                 }
             }

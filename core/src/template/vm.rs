@@ -120,6 +120,14 @@ impl<'m> Vm<'m> {
         }
     }
 
+    /// Copies values within the heap; the places may overlap.
+    pub(super) fn move_heap(&mut self, from: usize, to: usize, count: usize) {
+        for step in 0..count {
+            let offset = if to <= from { step } else { count.wrapping_sub(step).wrapping_sub(1) };
+            self.set_heap(to.wrapping_add(offset), self.heap_at(from.wrapping_add(offset)));
+        }
+    }
+
     /// Takes `count` values of the heap.
     pub(super) fn alloc(&mut self, count: usize) -> Result<usize, Code> {
         let at = self.top;
