@@ -13,6 +13,7 @@ compile_error!("SLM1 files are little-endian and are read in place");
 
 pub mod bytes;
 pub mod error;
+mod event;
 pub mod limits;
 pub mod memory;
 

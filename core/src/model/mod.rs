@@ -18,6 +18,7 @@ pub use weights::Layer;
 
 use crate::container::{Container, DType, Fnv, RESERVED, directory};
 use crate::error::{Code, Error};
+use crate::event::event;
 use tensors::{Role, tensors};
 
 /// A checked model.
@@ -81,6 +82,7 @@ impl<'a> Model<'a> {
         }
         let model = Self { container, config, rope, stops, sampling, windows, slots, layer_entries };
         model.check_tensors()?;
+        event!("model: {=u32} bytes, {=u32} layers", model.container.bytes().len() as u32, config.layer_count as u32);
         Ok(model)
     }
 

@@ -1,6 +1,7 @@
 //! A sequence being computed: the model, its cache and how far it has come.
 
 use crate::error::{Code, Error};
+use crate::event::event;
 use crate::forward::Pass;
 use crate::kernels::{Isa, Workers};
 use crate::kv_cache::KvCache;
@@ -33,6 +34,7 @@ impl<'a> Session<'a> {
             return Err(Error::new(Code::PlanMismatch));
         }
         let (cache, logits, scratch) = cut(&plan, memory)?;
+        event!("session: context {=u32}, {=u32} bytes", plan.context as u32, plan.bytes() as u32);
         Ok(Self { model: *model, plan, isa, cache, logits, scratch, kv_len: 0 })
     }
 
@@ -72,6 +74,7 @@ impl<'a> Session<'a> {
         pass.head(&mut self.scratch, self.logits)?;
         // Only now, with every layer of every token done, do the new rows count.
         self.kv_len = end;
+        event!("computed: {=u32} tokens, {=u32} positions in all", ids.len() as u32, end as u32);
         Ok(self.logits)
     }
 
@@ -132,6 +135,7 @@ impl<'a> Session<'a> {
 
     /// Forgets the sequence; model and memory stay.
     pub fn reset(&mut self) {
+        event!("reset: {=u32} positions forgotten", self.kv_len as u32);
         self.kv_len = 0;
     }
 
