@@ -280,6 +280,28 @@ codes! {
     // Tokenizer, 100-199.
     /// The tokenizer section ends early.
     TokenizerTooShort = 100, InvalidHeader;
+    /// The tokenizer section begins with no known magic.
+    TokenizerMagic = 101, InvalidHeader;
+    /// The tokenizer section's version is not 1.
+    TokenizerVersion = 102, InvalidHeader;
+    /// The tokenizer section is longer or shorter than it says.
+    TokenizerLength = 103, InvalidHeader;
+    /// A field of the tokenizer's header is out of range; the offset is the field's.
+    TokenizerHeader = 104, InvalidHeader;
+    /// A table of the tokenizer is damaged; the index is the table's number.
+    TokenizerTable = 105, InvalidHeader;
+    /// A token of the tokenizer is damaged; the index is its id.
+    TokenizerToken = 106, InvalidHeader;
+    /// A step of the normalizer is damaged; the index is the step's.
+    TokenizerStep = 107, InvalidHeader;
+    /// A stage of the pre-tokenizer is damaged; the index is the stage's.
+    TokenizerStage = 108, InvalidHeader;
+    /// An added token is damaged; the index is its entry's.
+    TokenizerAdded = 109, InvalidHeader;
+    /// The scratch memory given to the tokenizer is too short.
+    TokenizerScratch = 110, InvalidLength;
+    /// The text has something the model does not know, and the model has no unknown token.
+    MissingUnknownToken = 111, GenerationFailed;
 
     // Template, 200-299.
     /// The template section ends early.

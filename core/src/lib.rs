@@ -34,6 +34,8 @@ pub mod kernels;
 pub mod ops;
 pub mod session;
 
+pub mod tokenizer;
+
 pub use error::{Class, Code, Error};
 pub use memory::Block64;
 

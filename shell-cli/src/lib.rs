@@ -3,3 +3,4 @@
 pub mod commands;
 pub mod failure;
 pub mod template;
+pub mod tokenizer;

@@ -19,6 +19,10 @@ enum Command {
     Render(commands::render::Args),
     /// Print a file's size and check it against a budget.
     Size(commands::size::Args),
+    /// Turn text into ids.
+    Tokenize(commands::tokenize::Args),
+    /// Turn ids into text.
+    Detokenize(commands::detokenize::Args),
 }
 
 fn main() -> ExitCode {
@@ -26,6 +30,8 @@ fn main() -> ExitCode {
         Command::Logits(args) => commands::logits::run(args),
         Command::Render(args) => commands::render::run(args),
         Command::Size(args) => commands::size::run(args),
+        Command::Tokenize(args) => commands::tokenize::run(args),
+        Command::Detokenize(args) => commands::detokenize::run(args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,136 @@
+//! Split patterns as automata over classes of code points.
+//!
+//! A pattern is a deterministic automaton. Each transition says the next state and whether a match ends *before* the
+//! unit it reads, so a pattern may look one unit ahead (`\s+(?!\S)`) at no cost; the end of the text is a class of its
+//! own. The start state depends on the class before the match, for patterns that look one unit back.
+
+use super::section::{Section, Words, table};
+use super::text::Classes;
+use crate::error::{Code, Error};
+
+/// The bit of a transition that says a match ends before the unit read.
+const MATCH: u16 = 0x8000;
+
+/// One automaton.
+#[derive(Clone, Copy, Debug)]
+pub struct Automaton<'a> {
+    /// A start state per class before the match, the last for the start of the text.
+    starts: Words<'a>,
+    /// [states, classes + 1]; state 0 has failed.
+    transitions: Words<'a>,
+    width: usize,
+    looks_back: bool,
+}
+
+impl<'a> Automaton<'a> {
+    /// Automaton `number` of the section.
+    pub fn new(section: &Section<'a>, number: u32) -> Self {
+        let record = section.words(table::AUTOMATA);
+        let at = (number as usize).saturating_mul(4);
+        let word = |i: usize| record.u32(at.saturating_add(i)).unwrap_or(0) as usize;
+        let all = section.table(table::TRANSITIONS);
+        let width = (section.header.class_count as usize).saturating_add(1);
+        let (start, states) = (word(0).saturating_mul(2), word(1));
+        let body = start.saturating_add(width.saturating_mul(2));
+        let end = body.saturating_add(states.saturating_mul(width).saturating_mul(2));
+        Self {
+            starts: Words(all.get(start..body).unwrap_or(&[])),
+            transitions: Words(all.get(body..end).unwrap_or(&[])),
+            width,
+            looks_back: word(2) & 1 != 0,
+        }
+    }
+
+    /// End of the match that begins at `from`, if there is one. `before` is the class of the unit before `from`.
+    #[inline]
+    fn run(&self, classes: &Classes<'_>, text: &[u8], from: usize, before: usize, bytes: bool) -> Option<usize> {
+        let mut state = usize::from(self.starts.u16(before).unwrap_or(0));
+        let mut found = None;
+        let mut at = from;
+        let end_class = self.width.wrapping_sub(1);
+        loop {
+            let (class, len) = if at < text.len() {
+                let (class, len) = classes.at(text, at, bytes);
+                (usize::from(class), len)
+            } else {
+                (end_class, 0)
+            };
+            let next = self.transitions.u16(state.wrapping_mul(self.width).wrapping_add(class)).unwrap_or(0);
+            if next & MATCH != 0 {
+                found = Some(at);
+            }
+            state = usize::from(next & !MATCH);
+            if state == 0 || len == 0 {
+                return found;
+            }
+            at = at.wrapping_add(len);
+        }
+    }
+
+    /// The leftmost match at or after `from`, by the pattern's own priorities. Matches are never empty.
+    ///
+    /// The text begins at `low`: nothing before it is looked at.
+    #[inline]
+    pub fn find(
+        &self,
+        classes: &Classes<'_>,
+        text: &[u8],
+        low: usize,
+        from: usize,
+        bytes: bool,
+    ) -> Option<(usize, usize)> {
+        let mut at = from;
+        let mut before = self.width.wrapping_sub(1);
+        if self.looks_back && at > low {
+            let previous = if bytes { at.wrapping_sub(1) } else { super::text::previous(text, at) };
+            before = usize::from(classes.at(text, previous, bytes).0);
+        }
+        while at < text.len() {
+            if let Some(end) = self.run(classes, text, at, before, bytes) {
+                return Some((at, end));
+            }
+            let (class, len) = classes.at(text, at, bytes);
+            at = at.wrapping_add(len);
+            if self.looks_back {
+                before = usize::from(class);
+            }
+        }
+        None
+    }
+}
+
+/// Checks all automata: bounds, and that every state a transition names exists.
+pub fn check(section: &Section<'_>) -> Result<(), Error> {
+    let bad = || Error::new(Code::TokenizerTable).entry(table::AUTOMATA as u32);
+    let records = section.table(table::AUTOMATA);
+    if records.len() % 16 != 0 || section.table(table::TRANSITIONS).len() % 2 != 0 {
+        return Err(bad());
+    }
+    let width = (section.header.class_count as usize).saturating_add(1);
+    for number in 0..records.len() / 16 {
+        let at = number.saturating_mul(4);
+        let states = section.words(table::AUTOMATA).u32(at.saturating_add(1)).unwrap_or(0);
+        let automaton = Automaton::new(section, number as u32);
+        let whole = (states as usize).checked_mul(width).and_then(|n| n.checked_mul(2));
+        if states == 0 || states >= u32::from(MATCH) || whole != Some(automaton.transitions.0.len()) {
+            return Err(bad());
+        }
+        for words in [automaton.starts, automaton.transitions] {
+            for pair in words.0.chunks_exact(2) {
+                let next = u16::from_le_bytes(pair.try_into().unwrap_or_default());
+                if u32::from(next & !MATCH) >= states {
+                    return Err(bad());
+                }
+            }
+        }
+        // A match must not be empty: no transition out of a start state may carry one.
+        for i in 0..width {
+            let start = usize::from(automaton.starts.u16(i).unwrap_or(0));
+            let row = start.saturating_mul(width);
+            if (0..width).any(|c| automaton.transitions.u16(row.saturating_add(c)).unwrap_or(0) & MATCH != 0) {
+                return Err(bad());
+            }
+        }
+    }
+    Ok(())
+}
