@@ -27,14 +27,14 @@ pub mod kv_cache;
 pub mod plan;
 pub mod scratch;
 
+pub mod tokenizer;
+
 pub mod template;
 
 pub mod forward;
 pub mod kernels;
 pub mod ops;
 pub mod session;
-
-pub mod tokenizer;
 
 pub use error::{Class, Code, Error};
 pub use memory::Block64;

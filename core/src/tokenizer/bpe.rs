@@ -31,8 +31,7 @@ impl<'a> Bpe<'a> {
     /// The section's model.
     pub fn new(section: &Section<'a>) -> Self {
         let h = &section.header;
-        let (split, split_len) =
-            if h.split_before == NONE { ([0; 4], 0) } else { super::text::encode(h.split_before) };
+        let (split, split_len) = if h.split_before == NONE { ([0; 4], 0) } else { super::text::encode(h.split_before) };
         Self {
             section: *section,
             vocab: Vocab::new(section),

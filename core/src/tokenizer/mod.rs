@@ -172,13 +172,7 @@ impl<'a> Tokenizer<'a> {
     /// short ([`Tokenizer::max_ids`] always suffices); [`Code::TokenizerScratch`] when `scratch` is;
     /// [`Code::MissingUnknownToken`] when the text has something the model does not know and no id for it.
     /// Cost: O(n log n) in the worst case, nothing allocated.
-    pub fn encode(
-        &self,
-        text: &[u8],
-        how: Encode<'_>,
-        scratch: &mut [u32],
-        ids: &mut [u32],
-    ) -> Result<usize, Error> {
+    pub fn encode(&self, text: &[u8], how: Encode<'_>, scratch: &mut [u32], ids: &mut [u32]) -> Result<usize, Error> {
         self.encode_observed(text, how, scratch, ids, None)
     }
 

@@ -225,10 +225,8 @@ pub fn run(
             copy(from.part(start, end), to);
         }
         step::PRECOMPILED => {
-            let map = Precompiled {
-                units: entries(section, word(2), word(3), 1),
-                strings: section.string(word(4), word(5)),
-            };
+            let map =
+                Precompiled { units: entries(section, word(2), word(3), 1), strings: section.string(word(4), word(5)) };
             let clusters = Automaton::new(section, word(1));
             let mut at = 0usize;
             while let Some((start, end)) = clusters.find(&classes, from.bytes, 0, at, false) {
@@ -261,7 +259,8 @@ pub fn run(
 /// `count` entries of `size` words at word `start` of the normalizer's data.
 fn entries<'a>(section: &Section<'a>, start: u32, count: u32, size: u32) -> Words<'a> {
     let data = section.table(table::NORMALIZER_DATA);
-    let (start, len) = (u64::from(start).saturating_mul(4), u64::from(count).saturating_mul(u64::from(size)).saturating_mul(4));
+    let (start, len) =
+        (u64::from(start).saturating_mul(4), u64::from(count).saturating_mul(u64::from(size)).saturating_mul(4));
     Words(crate::bytes::slice(data, start, len).unwrap_or(&[]))
 }
 
@@ -340,13 +339,16 @@ impl<'a> Precompiled<'a> {
 /// Checks the steps: kinds, and what they refer to.
 pub fn check(section: &Section<'_>) -> Result<(), Error> {
     let bad = |number: usize| Error::new(Code::TokenizerStep).entry(number as u32);
-    if section.table(table::NORMALIZER).len() % (4 * RECORD) != 0 || section.table(table::NORMALIZER_DATA).len() % 4 != 0 {
+    if section.table(table::NORMALIZER).len() % (4 * RECORD) != 0
+        || section.table(table::NORMALIZER_DATA).len() % 4 != 0
+    {
         return Err(bad(0));
     }
     let masks = (section.table(table::MASKS).len() / 32) as u32;
     let automata = (section.table(table::AUTOMATA).len() / 16) as u32;
     let text = |offset: u32, len: u32| {
-        len == 0 || (!section.string(offset, len).is_empty() && core::str::from_utf8(section.string(offset, len)).is_ok())
+        len == 0
+            || (!section.string(offset, len).is_empty() && core::str::from_utf8(section.string(offset, len)).is_ok())
     };
     let data = |start: u32, count: u32, size: u32| {
         let words = entries(section, start, count, size);

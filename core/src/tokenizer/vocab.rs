@@ -61,12 +61,7 @@ impl<'a> Vocab<'a> {
     /// The section's vocabulary.
     pub fn new(section: &Section<'a>) -> Self {
         let slots = section.words(table::VOCAB);
-        Self {
-            slots,
-            count: slots.len32(),
-            offsets: section.words(table::OFFSETS),
-            bytes: section.table(table::BYTES),
-        }
+        Self { slots, count: slots.len32(), offsets: section.words(table::OFFSETS), bytes: section.table(table::BYTES) }
     }
 
     /// Bytes of token `id`, empty where there is none.
@@ -128,12 +123,7 @@ impl<'a> Merges<'a> {
     /// The section's merges.
     pub fn new(section: &Section<'a>) -> Self {
         let slots = section.words(table::MERGES);
-        Self {
-            slots,
-            count: slots.0.len() / 8,
-            ids: section.words(table::MERGE_IDS),
-            base: section.header.merge_base,
-        }
+        Self { slots, count: slots.0.len() / 8, ids: section.words(table::MERGE_IDS), base: section.header.merge_base }
     }
 
     /// Rank of the merge of `left` and `right`, [`NONE`] where there is none.

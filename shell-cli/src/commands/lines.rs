@@ -49,8 +49,8 @@ impl LineError {
 /// # Errors
 /// Error 3 with its offset for ill-formed UTF-8 and for a lone surrogate, error 1000 for anything else.
 pub fn parse<T: DeserializeOwned>(line: &[u8]) -> Result<T, LineError> {
-    let text = std::str::from_utf8(line)
-        .map_err(|error| Error::new(Code::InvalidUtf8).at(error.valid_up_to() as u64))?;
+    let text =
+        std::str::from_utf8(line).map_err(|error| Error::new(Code::InvalidUtf8).at(error.valid_up_to() as u64))?;
     serde_json::from_str(text).map_err(|error| match lone_surrogate(text) {
         Some(at) => {
             let mut error: LineError = Error::new(Code::InvalidUtf8).at(at as u64).into();

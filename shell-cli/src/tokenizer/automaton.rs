@@ -168,22 +168,23 @@ pub fn compile(node: &Node, sets: &[Set], partition: &Partition) -> Result<Autom
     let mut numbers: HashMap<(Vec<usize>, usize), u16> = HashMap::new();
     let mut queue: Vec<(Vec<usize>, usize)> = Vec::new();
     let mut transitions = vec![0u16; width];
-    let mut number = |threads: Vec<usize>, before: usize, queue: &mut Vec<(Vec<usize>, usize)>| -> Result<u16, String> {
-        if threads.is_empty() {
-            return Ok(0);
-        }
-        let key = (threads, if looks_back { before } else { end });
-        if let Some(number) = numbers.get(&key) {
-            return Ok(*number);
-        }
-        if numbers.len() + 1 >= MAX_STATES {
-            return Err("a pattern with too many states".into());
-        }
-        let number = numbers.len() as u16 + 1;
-        numbers.insert(key.clone(), number);
-        queue.push(key);
-        Ok(number)
-    };
+    let mut number =
+        |threads: Vec<usize>, before: usize, queue: &mut Vec<(Vec<usize>, usize)>| -> Result<u16, String> {
+            if threads.is_empty() {
+                return Ok(0);
+            }
+            let key = (threads, if looks_back { before } else { end });
+            if let Some(number) = numbers.get(&key) {
+                return Ok(*number);
+            }
+            if numbers.len() + 1 >= MAX_STATES {
+                return Err("a pattern with too many states".into());
+            }
+            let number = numbers.len() as u16 + 1;
+            numbers.insert(key.clone(), number);
+            queue.push(key);
+            Ok(number)
+        };
     let mut starts = Vec::new();
     for before in 0..width {
         starts.push(number(vec![0], before, &mut queue)?);

@@ -200,9 +200,24 @@ impl Builder {
         out.extend(magic);
         let h = header;
         out.extend(le32([
-            field::VERSION, length, h.flags, h.id_count, h.special_count, h.unicode, h.unk, h.class_count, h.max_token,
-            h.growth, h.growth_fixed, h.growth_units, h.split_before, h.merge_base, h.merge_count, h.max_word_chars,
-            h.prefix_len, h.suffix_len,
+            field::VERSION,
+            length,
+            h.flags,
+            h.id_count,
+            h.special_count,
+            h.unicode,
+            h.unk,
+            h.class_count,
+            h.max_token,
+            h.growth,
+            h.growth_fixed,
+            h.growth_units,
+            h.split_before,
+            h.merge_base,
+            h.merge_count,
+            h.max_word_chars,
+            h.prefix_len,
+            h.suffix_len,
         ]));
         out.extend(h.unk_score.to_le_bytes());
         out.resize(field::HEADER_LEN - 8 * table::COUNT, 0);

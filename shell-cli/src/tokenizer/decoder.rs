@@ -129,7 +129,8 @@ impl Decoder {
                 self.steps.push(Step::Replace(matcher, content));
             }
             ("Metaspace", Phase::Tokens | Phase::Runs) => {
-                let mark = one_char(&value["replacement"]).ok_or_else(|| malformed(at, "replacement is no character"))?;
+                let mark =
+                    one_char(&value["replacement"]).ok_or_else(|| malformed(at, "replacement is no character"))?;
                 let drops = metaspace_scheme(value, at)? != scheme::NEVER;
                 if phase == Phase::Runs {
                     let first = if drops { String::new() } else { " ".to_owned() };
@@ -155,7 +156,10 @@ impl Decoder {
             ("Strip", _) => {
                 let content = one_char(&value["content"]).ok_or_else(|| malformed(at, "content is no character"))?;
                 let count = |name: &str| {
-                    value[name].as_u64().filter(|n| *n <= 64).ok_or_else(|| refuse(at, format!("{name} {}", value[name])))
+                    value[name]
+                        .as_u64()
+                        .filter(|n| *n <= 64)
+                        .ok_or_else(|| refuse(at, format!("{name} {}", value[name])))
                 };
                 let (start, stop) = (count("start")?, count("stop")?);
                 match phase {
@@ -208,9 +212,7 @@ impl Decoder {
             }
             now = match step {
                 Step::Replace(matcher, content) => matcher.replace(&now, content),
-                Step::Metaspace(mark, drops) => {
-                    now.replace(*mark, if first && *drops { "" } else { " " })
-                }
+                Step::Metaspace(mark, drops) => now.replace(*mark, if first && *drops { "" } else { " " }),
                 Step::WordPiece(prefix, cleans) => {
                     let text = match now.strip_prefix(prefix.as_str()) {
                         _ if first => now,
@@ -227,7 +229,13 @@ impl Decoder {
                 }
                 // Nothing that changes single tokens comes after the byte-level alphabet.
                 Step::ByteLevel => return (Text::Bytes(bytes::from_str(&now).unwrap_or(now.into_bytes())), None),
-                Step::Spaces => if first { now } else { format!(" {now}") },
+                Step::Spaces => {
+                    if first {
+                        now
+                    } else {
+                        format!(" {now}")
+                    }
+                }
             };
         }
         if self.bytes_at == self.steps.len()
@@ -268,8 +276,17 @@ fn strip(text: &str, content: char, start: usize, stop: usize) -> String {
 /// What the reference calls clean-up: spaces before punctuation and in English contractions.
 fn cleanup(text: &str) -> String {
     let pairs = [
-        (" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n't", "n't"), (" 'm", "'m"),
-        (" do not", " don't"), (" 's", "'s"), (" 've", "'ve"), (" 're", "'re"),
+        (" .", "."),
+        (" ?", "?"),
+        (" !", "!"),
+        (" ,", ","),
+        (" ' ", "'"),
+        (" n't", "n't"),
+        (" 'm", "'m"),
+        (" do not", " don't"),
+        (" 's", "'s"),
+        (" 've", "'ve"),
+        (" 're", "'re"),
     ];
     pairs.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }

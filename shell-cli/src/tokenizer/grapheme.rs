@@ -34,9 +34,8 @@ pub fn cluster() -> Node {
     let l = Set::of(|c| joined(&[c, '\u{AC00}']) && !joined(&[c, 'a']));
     let v = Set::of(|c| joined(&['\u{1100}', c]) && joined(&['\u{1161}', c]) && !joined(&['a', c]));
     let t = Set::of(|c| joined(&['\u{AC01}', c]) && !joined(&['a', c]));
-    let lv = Set::of(|c| joined(&['\u{1100}', c]) && joined(&[c, '\u{1161}']) && !joined(&['a', c])).intersection(
-        &Set::of(|c| ('\u{AC00}'..='\u{D7A3}').contains(&c)),
-    );
+    let lv = Set::of(|c| joined(&['\u{1100}', c]) && joined(&[c, '\u{1161}']) && !joined(&['a', c]))
+        .intersection(&Set::of(|c| ('\u{AC00}'..='\u{D7A3}').contains(&c)));
     let lvt = Set::of(|c| ('\u{AC00}'..='\u{D7A3}').contains(&c)).intersection(&lv.complement());
     let picture = Set::of(|c| joined(&[HEART, JOINER, c]) && !joined(&['a', c]));
     // What may stand between two pictures before the joiner: Extend.
@@ -85,11 +84,7 @@ pub fn cluster() -> Node {
     Node::Alternation(vec![
         Node::Concat(vec![Node::Class(Set::char('\r')), Node::Class(Set::char('\n'))]),
         Node::Class(control),
-        Node::Concat(vec![
-            repeat(class(&before), 0),
-            core,
-            repeat(class(&after), 0),
-        ]),
+        Node::Concat(vec![repeat(class(&before), 0), core, repeat(class(&after), 0)]),
         Node::Concat(vec![repeat(class(&before), 1), optional(class(&after))]),
         Node::Class(Set::all()),
     ])

@@ -20,7 +20,7 @@ mod sets;
 mod source;
 mod unicode;
 
-pub use source::{open, Opened};
+pub use source::{Opened, open};
 
 use crate::failure::{Failure, Kind};
 use build::{Builder, spans};
@@ -101,7 +101,8 @@ pub fn compile(tokenizer_json: &[u8]) -> Result<Compiled, Failure> {
     // A first section without added tokens answers two questions by the core's own code: what the normalizer makes of
     // added tokens, and which tokens the merges make of their own bytes.
     model.tables(&mut builder, id_count, |_| false);
-    let strings: Vec<Option<String>> = (0..id_count).map(|id| model.texts.get(id as usize).cloned().flatten()).collect();
+    let strings: Vec<Option<String>> =
+        (0..id_count).map(|id| model.texts.get(id as usize).cloned().flatten()).collect();
     texts(&mut builder, &mut model.header, &decoder, &strings, &|_, _| false);
     let draft = builder.write(&model.header);
     let (normalized, whole) = {
@@ -114,7 +115,10 @@ pub fn compile(tokenizer_json: &[u8]) -> Result<Compiled, Failure> {
             .collect();
         let mut scratch = vec![0u32; tokenizer.scratch_words(model.header.max_token as usize + 1)];
         let whole: Vec<bool> = (0..id_count)
-            .map(|id| model.kind == tinyrustlm_core::tokenizer::section::Kind::Bpe && tokenizer.merges_to_itself(id, &mut scratch))
+            .map(|id| {
+                model.kind == tinyrustlm_core::tokenizer::section::Kind::Bpe
+                    && tokenizer.merges_to_itself(id, &mut scratch)
+            })
             .collect();
         (normalized, whole)
     };
@@ -156,7 +160,8 @@ pub fn compile(tokenizer_json: &[u8]) -> Result<Compiled, Failure> {
 }
 
 fn parse(section: &[u8]) -> Result<Tokenizer<'_>, Failure> {
-    Tokenizer::parse(section).map_err(|error| malformed("section", format!("the compiler wrote a section that fails: {error}")))
+    Tokenizer::parse(section)
+        .map_err(|error| malformed("section", format!("the compiler wrote a section that fails: {error}")))
 }
 
 /// What the normalizer makes of a text, by the core.

@@ -72,7 +72,10 @@ pub fn read(model: &Model, byte_units: bool) -> Result<Read, Failure> {
             }
             // Ids may have gaps, but not so many that the table is mostly air.
             if texts.len() > 2 * all.len() + 4096 {
-                return Err(super::malformed("model.vocab", format!("id {} among {} tokens", texts.len() - 1, all.len())));
+                return Err(super::malformed(
+                    "model.vocab",
+                    format!("id {} among {} tokens", texts.len() - 1, all.len()),
+                ));
             }
         }
         Vocab::Scores(all) if kind == Kind::Unigram => {
@@ -139,7 +142,8 @@ pub fn read(model: &Model, byte_units: bool) -> Result<Read, Failure> {
                 })
             };
             let tail = right.strip_prefix(prefix.as_str()).or_else(|| right.get(prefix.len()..));
-            let tail = tail.ok_or_else(|| super::malformed("model.merges", format!("merge {i}: {right:?} without prefix")))?;
+            let tail =
+                tail.ok_or_else(|| super::malformed("model.merges", format!("merge {i}: {right:?} without prefix")))?;
             let merged = (id(left)?, id(right)?, id(&format!("{left}{tail}"))?);
             if let Some(before) = at_pair.insert((merged.0, merged.1), rank) {
                 repeated_merges += 1;
@@ -203,8 +207,7 @@ impl Read {
             }
             found.get(id)?.as_deref()
         };
-        self.header.max_token =
-            (0..n).filter_map(reachable).map(<[u8]>::len).max().unwrap_or(0) as u32;
+        self.header.max_token = (0..n).filter_map(reachable).map(<[u8]>::len).max().unwrap_or(0) as u32;
         let count = (0..n).filter(|id| reachable(*id).is_some()).count();
         let mut slots = vec![NONE; count + count / 3 + 1];
         for id in 0..n {

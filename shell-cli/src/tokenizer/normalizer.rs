@@ -50,7 +50,9 @@ impl Compiler<'_> {
         match kind {
             "Sequence" => {
                 let list = value["normalizers"].as_array().ok_or_else(|| malformed(at, "no normalizers"))?;
-                list.iter().enumerate().try_for_each(|(i, one)| self.normalizer(one, &format!("{at}.normalizers[{i}]")))?;
+                list.iter()
+                    .enumerate()
+                    .try_for_each(|(i, one)| self.normalizer(one, &format!("{at}.normalizers[{i}]")))?;
             }
             "NFC" | "NFD" | "NFKC" | "NFKD" => self.form(kind),
             "Lowercase" => self.map(of(|c| Some(unicode::lowercase(c)))),
@@ -206,7 +208,14 @@ impl Compiler<'_> {
         let pair_start = self.builder.data.len() as u32;
         self.builder.data.extend(pairs.iter().flat_map(|p| [p.0, p.1, p.2]));
         self.builder.normalizer.push([
-            step::CANONICAL, mask, start, count, class_start, class.len() as u32, pair_start, pairs.len() as u32,
+            step::CANONICAL,
+            mask,
+            start,
+            count,
+            class_start,
+            class.len() as u32,
+            pair_start,
+            pairs.len() as u32,
         ]);
         // Decomposition is the longest the text gets; a Hangul syllable of three bytes becomes nine.
         let longest = map.iter().map(|(c, text)| (text.len() as u32).div_ceil(c.len_utf8() as u32)).max();

@@ -308,7 +308,13 @@ impl Parser {
             'b' => Set::char('\u{8}'),
             'x' | 'u' => {
                 let braces = c == 'x' && self.eat("{");
-                let limit = if braces { 8 } else if c == 'u' { 4 } else { 2 };
+                let limit = if braces {
+                    8
+                } else if c == 'u' {
+                    4
+                } else {
+                    2
+                };
                 let mut digits = String::new();
                 while digits.len() < limit
                     && let Some(d) = self.peek().filter(char::is_ascii_hexdigit)

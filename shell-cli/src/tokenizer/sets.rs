@@ -83,7 +83,17 @@ impl Set {
 
     /// Whether a code point is in the set.
     pub fn contains(&self, code: u32) -> bool {
-        self.0.binary_search_by(|&(a, b)| if b < code { std::cmp::Ordering::Less } else if a > code { std::cmp::Ordering::Greater } else { std::cmp::Ordering::Equal }).is_ok()
+        self.0
+            .binary_search_by(|&(a, b)| {
+                if b < code {
+                    std::cmp::Ordering::Less
+                } else if a > code {
+                    std::cmp::Ordering::Greater
+                } else {
+                    std::cmp::Ordering::Equal
+                }
+            })
+            .is_ok()
     }
 }
 
@@ -138,9 +148,8 @@ impl Partition {
             }
             start = end + 1;
         }
-        let members = (0..sets.len())
-            .map(|i| signatures.iter().map(|s| s[i / 64] >> (i % 64) & 1 != 0).collect())
-            .collect();
+        let members =
+            (0..sets.len()).map(|i| signatures.iter().map(|s| s[i / 64] >> (i % 64) & 1 != 0).collect()).collect();
         Some(Self { ranges, count: signatures.len(), members })
     }
 

@@ -17,8 +17,9 @@ pub struct Opened {
 impl Opened {
     /// The checked tokenizer.
     pub fn tokenizer(&self) -> Result<Tokenizer<'_>, Failure> {
-        Tokenizer::parse(&self.section)
-            .map_err(|error| Failure::new(Kind::Malformed, format!("tokenizer section: {error} ({})", error.code.name())))
+        Tokenizer::parse(&self.section).map_err(|error| {
+            Failure::new(Kind::Malformed, format!("tokenizer section: {error} ({})", error.code.name()))
+        })
     }
 }
 

@@ -52,7 +52,10 @@ pub fn white_space() -> Set {
 
 /// `\w` of Oniguruma.
 pub fn word() -> Set {
-    ["Alphabetic", "M", "Nd", "Pc"].into_iter().filter_map(|name| property(name).ok()).fold(Set::default(), |a, b| a.union(&b))
+    ["Alphabetic", "M", "Nd", "Pc"]
+        .into_iter()
+        .filter_map(|name| property(name).ok())
+        .fold(Set::default(), |a, b| a.union(&b))
 }
 
 /// `\w` of the `regex` crate, which the reference uses for the Whitespace pre-tokenizer and whole-word added tokens.
