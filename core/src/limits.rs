@@ -13,7 +13,7 @@ pub const MAX_MODEL_BYTES: u64 = 134_217_728;
 pub const TEMPLATE_STEPS: u32 = 1 << 24;
 
 /// Longest range a template may make: the reference's own limit.
-pub const TEMPLATE_RANGE: i128 = 100_000;
+pub const TEMPLATE_RANGE: u64 = 100_000;
 
 /// Widest indentation or padding a template may ask for, in characters.
 pub const TEMPLATE_WIDTH: usize = 4096;

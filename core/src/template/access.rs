@@ -1,5 +1,6 @@
 //! Truth, length, iteration, attributes, items and slices, as Python and the reference's sandbox define them.
 
+use super::Fail;
 use super::names::{self, id};
 use super::text::{char_offset, count, decode, part};
 use super::value::{self, Value};
@@ -9,14 +10,14 @@ use crate::error::Code;
 impl Vm<'_> {
     /// The error that using an undefined value gives.
     pub(super) fn misuse(item: Value) -> Code {
-        if item.kind == value::UNSAFE { Code::TemplateSecurityError } else { Code::TemplateUndefinedError }
+        if item.kind() == value::UNSAFE { Code::TemplateSecurityError } else { Code::TemplateUndefinedError }
     }
 
     pub(super) fn truthy(&self, item: Value) -> bool {
-        match item.kind {
+        match item.kind() {
             value::MISSING | value::UNDEFINED | value::UNSAFE | value::NONE => false,
-            value::BOOL | value::INT => item.bits != 0,
-            value::FLOAT => item.as_float() != 0.0,
+            value::BOOL | value::INT | value::WIDE => self.int_of(item) != 0,
+            value::FLOAT => self.float_of(item) != 0.0,
             value::GENERATOR => true,
             _ => self.length(item).is_none_or(|length| length > 0),
         }
@@ -24,20 +25,20 @@ impl Vm<'_> {
 
     /// Python's `len`, where there is one.
     pub(super) fn length(&self, item: Value) -> Option<usize> {
-        match item.kind {
+        match item.kind() {
             value::UNDEFINED | value::UNSAFE => Some(0),
             value::STR => Some(count(self.text.of(item))),
             value::LIST | value::TUPLE | value::DICT | value::KEYS | value::VALUES | value::ITEMS | value::RANGE => {
-                Some(item.len as usize)
+                Some(item.len())
             }
-            value::LOOP => self.stack.get(item.at().wrapping_add(1)).map(|cursor| cursor.len as usize),
+            value::LOOP => self.stack_at(item.at().wrapping_add(1)).ok().map(Value::len),
             _ => None,
         }
     }
 
     /// What a loop over a value goes through. A generator is used up by this.
-    pub(super) fn iterable(&mut self, item: Value) -> Result<Value, Code> {
-        match item.kind {
+    pub(super) fn iterable(&mut self, item: Value) -> Result<Value, Fail> {
+        match item.kind() {
             value::UNDEFINED | value::UNSAFE => Ok(Value::new(value::LIST, 0, 0)),
             value::GENERATOR => {
                 let list = self.heap_at(item.at());
@@ -47,24 +48,22 @@ impl Vm<'_> {
             value::STR | value::LIST | value::TUPLE | value::KEYS | value::VALUES | value::ITEMS | value::RANGE => {
                 Ok(item)
             }
-            value::DICT => Ok(Value { kind: value::KEYS, ..item }),
-            _ => Err(Code::TemplateTypeError),
+            value::DICT => Ok(item.seen_as(value::KEYS)),
+            _ => self.fail(Code::TemplateTypeError),
         }
     }
 
     /// Item number `index` of what [`Self::iterable`] gave, or of a dict's keys.
     pub(super) fn entry(&self, source: Value, index: usize) -> Value {
         let at = source.at();
-        match source.kind {
+        match source.kind() {
             value::LIST | value::TUPLE => self.heap_at(at.wrapping_add(index)),
             value::KEYS | value::DICT => self.heap_at(at.wrapping_add(2 * index)),
             value::VALUES => self.heap_at(at.wrapping_add(2 * index).wrapping_add(1)),
-            value::ITEMS => {
-                Value { flags: source.flags, ..Value::new(value::TUPLE, 2, at.wrapping_add(2 * index) as u64) }
-            }
+            value::ITEMS => Value::new(value::TUPLE, at.wrapping_add(2 * index), 2).flagged(source.flags()),
             value::RANGE => {
-                let (start, step) = (self.heap_at(at).as_int(), self.heap_at(at.wrapping_add(1)).as_int());
-                Value::int(start.wrapping_add(step.wrapping_mul(index as i64)))
+                let (start, step) = (self.heap_at(at).inline(), self.heap_at(at.wrapping_add(1)).inline());
+                Value::small(start.wrapping_add(step.wrapping_mul(index as i64)))
             }
             value::STR => {
                 let bytes = self.text.of(source);
@@ -76,34 +75,31 @@ impl Vm<'_> {
     }
 
     /// The next item of the loop state on top of the stack. A string is walked by bytes, which stand in the state.
-    pub(super) fn advance(&mut self) -> Result<Option<Value>, Code> {
-        let state = self.sp.checked_sub(STATE).ok_or(Code::TemplateDamaged)?;
-        let (source, mut cursor) = (self.stack_at(state)?, self.stack_at(state.wrapping_add(1))?);
+    pub(super) fn advance(&mut self) -> Result<Option<Value>, Fail> {
+        let state = self.sp.wrapping_sub(STATE);
+        let (source, cursor) = (self.stack_at(state)?, self.stack_at(state.wrapping_add(1))?);
         let index = cursor.at();
-        if index >= cursor.len as usize {
+        if index >= cursor.len() {
             return Ok(None);
         }
-        let item = if source.kind == value::STR {
-            let from = (cursor.bits >> 32) as usize;
+        let item = if source.kind() == value::STR {
+            let from = self.peek(0)?.at();
             let to = from.wrapping_add(decode(self.text.of(source), from).1);
-            cursor.bits = (to as u64) << 32 | index as u64;
+            self.set_stack(self.sp.wrapping_sub(1), Value::new(value::MARK, to, 0));
             part(source, from, to)
         } else {
             self.entry(source, index)
         };
-        cursor.bits = cursor.bits.wrapping_add(1);
-        if let Some(slot) = self.stack.get_mut(state.wrapping_add(1)) {
-            *slot = cursor;
-        }
+        self.set_stack(state.wrapping_add(1), Value::new(value::MARK, index.wrapping_add(1), cursor.len()));
         Ok(Some(item))
     }
 
     /// Pops a value of exactly `count` items and pushes them, the first on top.
-    pub(super) fn unpack(&mut self, count: usize) -> Result<(), Code> {
+    pub(super) fn unpack(&mut self, count: usize) -> Result<(), Fail> {
         let source = self.pop()?;
         let source = self.iterable(source)?;
         if self.length(source) != Some(count) {
-            return Err(Code::TemplateValueError);
+            return self.fail(Code::TemplateValueError);
         }
         for index in (0..count).rev() {
             self.push(self.entry(source, index))?;
@@ -112,16 +108,16 @@ impl Vm<'_> {
     }
 
     /// All items of an iterable as a list.
-    pub(super) fn listed(&mut self, item: Value) -> Result<Value, Code> {
+    pub(super) fn listed(&mut self, item: Value) -> Result<Value, Fail> {
         let source = self.iterable(item)?;
-        if matches!(source.kind, value::LIST | value::TUPLE) {
-            return Ok(Value { kind: value::LIST, ..source });
+        if matches!(source.kind(), value::LIST | value::TUPLE) {
+            return Ok(source.seen_as(value::LIST));
         }
         let length = self.length(source).unwrap_or(0);
         let at = self.alloc(length)?;
         let mut byte = 0usize;
         for index in 0..length {
-            let item = if source.kind == value::STR {
+            let item = if source.kind() == value::STR {
                 let from = byte;
                 byte = from.wrapping_add(decode(self.text.of(source), from).1);
                 part(source, from, byte)
@@ -130,27 +126,27 @@ impl Vm<'_> {
             };
             self.set_heap(at.wrapping_add(index), item);
         }
-        Ok(Value { flags: source.flags & value::CONTENT, ..Value::new(value::LIST, length as u32, at as u64) })
+        Ok(Value::new(value::LIST, at, length).flagged(source.flags() & value::CONTENT))
     }
 
     /// A list that is read once.
-    pub(super) fn generator(&mut self, list: Value) -> Result<Value, Code> {
+    pub(super) fn generator(&mut self, list: Value) -> Result<Value, Fail> {
         let cell = self.alloc(1)?;
         self.set_heap(cell, list);
-        Ok(Value::new(value::GENERATOR, 0, cell as u64))
+        Ok(Value::new(value::GENERATOR, cell, 0))
     }
 
     /// Index in the heap of a key's place in a dict; the value stands behind it.
-    pub(super) fn dict_find(&mut self, dict: Value, key: Value) -> Result<Option<usize>, Code> {
-        match key.kind {
+    pub(super) fn dict_find(&mut self, dict: Value, key: Value) -> Result<Option<usize>, Fail> {
+        match key.kind() {
             value::LIST | value::DICT | value::KEYS | value::VALUES | value::ITEMS => {
-                return Err(Code::TemplateTypeError);
+                return self.fail(Code::TemplateTypeError);
             }
-            value::TUPLE => return Err(Code::TemplateUnsupported),
+            value::TUPLE => return self.fail(Code::TemplateUnsupported),
             _ => {}
         }
-        self.charge(dict.len as usize / 8)?;
-        for index in 0..dict.len as usize {
+        self.charge(dict.len() / 8)?;
+        for index in 0..dict.len() {
             let at = dict.at().wrapping_add(2 * index);
             if self.same(self.heap_at(at), key) {
                 return Ok(Some(at));
@@ -160,14 +156,13 @@ impl Vm<'_> {
     }
 
     /// The attribute that Python's own type gives, methods not bound.
-    fn own_attribute(&self, object: Value, name: Value) -> Result<Option<Value>, Code> {
+    fn own_attribute(&self, object: Value, name: Value, number: u8) -> Result<Option<Value>, Fail> {
         let bytes = self.text.of(name);
         if bytes.starts_with(b"__") && bytes.ends_with(b"__") {
             return Ok(Some(Value::of(value::UNSAFE)));
         }
-        let number = if name.extra > 0 { name.extra.wrapping_sub(1) as u8 } else { names::lookup(bytes) };
         let mask = names::mask(number);
-        let kind = match object.kind {
+        let kind = match object.kind() {
             value::STR => names::STR,
             value::LIST => names::LIST,
             value::TUPLE | value::RANGE => names::TUPLE,
@@ -184,23 +179,22 @@ impl Vm<'_> {
         if kind == names::LOOP && number != id::cycle && number != id::changed {
             return self.loop_attribute(object, number).map(Some);
         }
-        Ok(Some(Value::new(value::METHOD, number as u32, 0)))
+        Ok(Some(Value::new(value::METHOD, 0, number as usize)))
     }
 
-    /// Index of the running loop's current item, and its state.
-    pub(super) fn loop_state(&self, object: Value) -> Result<(usize, Value, Value), Code> {
+    /// Index of the running loop's current item, its source, and how many items there are.
+    pub(super) fn loop_state(&self, object: Value) -> Result<(usize, Value, usize), Fail> {
         let at = object.at();
         let (source, cursor, aux) =
             (self.stack_at(at)?, self.stack_at(at.wrapping_add(1))?, self.stack_at(at.wrapping_add(2))?);
-        if aux.kind != value::MARK || aux.bits as u32 != object.len {
-            return Err(Code::TemplateUnsupported);
+        if aux.kind() != value::MARK || aux.at() != object.len() {
+            return self.fail(Code::TemplateUnsupported);
         }
-        Ok((cursor.at().saturating_sub(1), cursor, source))
+        Ok((cursor.at().saturating_sub(1), source, cursor.len()))
     }
 
-    fn loop_attribute(&self, object: Value, number: u8) -> Result<Value, Code> {
-        let (index, cursor, source) = self.loop_state(object)?;
-        let length = cursor.len as usize;
+    fn loop_attribute(&self, object: Value, number: u8) -> Result<Value, Fail> {
+        let (index, source, length) = self.loop_state(object)?;
         let result = match number {
             id::index0 => index,
             id::index => index.wrapping_add(1),
@@ -215,23 +209,23 @@ impl Vm<'_> {
             id::nextitem if index.wrapping_add(1) < length => return Ok(self.entry(source, index.wrapping_add(1))),
             _ => return Ok(Value::of(value::UNDEFINED)),
         };
-        Ok(Value::int(result as i64))
+        Ok(Value::small(result as i64))
     }
 
-    fn namespace_attribute(&mut self, object: Value, name: Value) -> Result<Option<Value>, Code> {
+    fn namespace_attribute(&mut self, object: Value, name: Value) -> Result<Option<Value>, Fail> {
         let slot = self.dict_find(self.heap_at(object.at()), name)?;
         Ok(slot.map(|slot| self.heap_at(slot.wrapping_add(1))))
     }
 
     /// `object.name`: Python's attribute first, then the item.
-    pub(super) fn attribute(&mut self, object: Value, name: Value) -> Result<Value, Code> {
+    pub(super) fn named_attribute(&mut self, object: Value, name: Value, number: u8) -> Result<Value, Fail> {
         if object.is_undefined() {
-            return Err(Self::misuse(object));
+            return self.fail(Self::misuse(object));
         }
-        if let Some(found) = self.own_attribute(object, name)? {
+        if let Some(found) = self.own_attribute(object, name, number)? {
             return Ok(found);
         }
-        let found = match object.kind {
+        let found = match object.kind() {
             value::DICT => self.dict_find(object, name)?.map(|slot| self.heap_at(slot.wrapping_add(1))),
             value::NAMESPACE => self.namespace_attribute(object, name)?,
             _ => None,
@@ -240,30 +234,33 @@ impl Vm<'_> {
     }
 
     /// `object[key]`: the item first, then Python's attribute.
-    pub(super) fn item(&mut self, object: Value, key: Value) -> Result<Value, Code> {
+    pub(super) fn item(&mut self, object: Value, key: Value) -> Result<Value, Fail> {
         if object.is_undefined() {
-            return Err(Self::misuse(object));
+            return self.fail(Self::misuse(object));
         }
-        match object.kind {
-            value::DICT => match self.dict_find(object, key) {
-                Ok(Some(slot)) => return Ok(self.heap_at(slot.wrapping_add(1))),
-                Ok(None) | Err(Code::TemplateTypeError) => {}
-                Err(code) => return Err(code),
-            },
+        match object.kind() {
+            // A key that cannot be hashed is no error here.
+            value::DICT if !matches!(key.kind(), value::LIST | value::DICT..=value::ITEMS) => {
+                if let Some(slot) = self.dict_find(object, key)? {
+                    return Ok(self.heap_at(slot.wrapping_add(1)));
+                }
+            }
             value::STR | value::LIST | value::TUPLE | value::RANGE if key.is_integer() => {
                 let length = self.length(object).unwrap_or(0) as i64;
-                let index = if key.as_int() < 0 { key.as_int().saturating_add(length) } else { key.as_int() };
+                let key = self.int_of(key);
+                let index = if key < 0 { key.saturating_add(length) } else { key };
                 if (0..length).contains(&index) {
                     return Ok(self.entry(object, index as usize));
                 }
             }
             _ => {}
         }
-        if key.kind == value::STR {
-            if let Some(found) = self.own_attribute(object, key)? {
+        if key.kind() == value::STR {
+            let number = names::lookup(self.text.of(key));
+            if let Some(found) = self.own_attribute(object, key, number)? {
                 return Ok(found);
             }
-            if let (value::NAMESPACE, Some(found)) = (object.kind, self.namespace_attribute(object, key)?) {
+            if let (value::NAMESPACE, Some(found)) = (object.kind(), self.namespace_attribute(object, key)?) {
                 return Ok(found);
             }
         }
@@ -271,38 +268,38 @@ impl Vm<'_> {
     }
 
     /// A method that is not called at once takes its object along.
-    pub(super) fn bind(&mut self, mut found: Value, object: Value) -> Result<Value, Code> {
-        if found.kind == value::METHOD && found.bits == 0 {
-            let cell = self.alloc(1)?;
-            self.set_heap(cell, object);
-            found.bits = cell.wrapping_add(1) as u64;
+    pub(super) fn bind(&mut self, found: Value, object: Value) -> Result<Value, Fail> {
+        if found.kind() != value::METHOD || found.at() != 0 {
+            return Ok(found);
         }
-        Ok(found)
+        let cell = self.alloc(1)?;
+        self.set_heap(cell, object);
+        Ok(Value::new(value::METHOD, cell.wrapping_add(1), found.len()))
     }
 
     /// `namespace.name = item`.
-    pub(super) fn set_attribute(&mut self, namespace: Value, name: Value, item: Value) -> Result<(), Code> {
-        if namespace.kind != value::NAMESPACE {
-            return Err(Code::TemplateRuntimeError);
+    pub(super) fn set_attribute(&mut self, namespace: Value, name: Value, item: Value) -> Result<(), Fail> {
+        if namespace.kind() != value::NAMESPACE {
+            return self.fail(Code::TemplateRuntimeError);
         }
         if self.text.of(name).starts_with(b"_") {
-            return Err(Code::TemplateSecurityError);
+            return self.fail(Code::TemplateSecurityError);
         }
-        let mut dict = self.heap_at(namespace.at());
+        let cell = namespace.at();
+        let dict = self.heap_at(cell);
         let slot = match self.dict_find(dict, name)? {
             Some(slot) => slot,
             None => {
-                if dict.len >= dict.extra as u32 {
-                    let capacity = dict.len.saturating_mul(2).max(4);
-                    let at = self.alloc(2 * capacity as usize)?;
-                    self.move_heap(dict.at(), at, 2 * dict.len as usize);
-                    dict.extra = u16::try_from(capacity).map_err(|_| Code::TemplateMemory)?;
-                    dict.bits = at as u64;
+                let (mut at, count) = (dict.at(), dict.len());
+                if count >= self.heap_at(cell.wrapping_add(1)).len() {
+                    let capacity = (2 * count).max(4);
+                    at = self.alloc(2 * capacity)?;
+                    self.move_heap(dict.at(), at, 2 * count);
+                    self.set_heap(cell.wrapping_add(1), Value::new(value::MARK, 0, capacity));
                 }
-                let slot = dict.at().wrapping_add(2 * dict.len as usize);
+                let slot = at.wrapping_add(2 * count);
                 self.set_heap(slot, name);
-                dict.len = dict.len.wrapping_add(1);
-                self.set_heap(namespace.at(), dict);
+                self.set_heap(cell, Value::new(value::DICT, at, count.wrapping_add(1)));
                 slot
             }
         };
@@ -311,41 +308,41 @@ impl Vm<'_> {
     }
 
     /// `object[start:stop:step]`, by items or code points.
-    pub(super) fn slice(&mut self, object: Value, start: Value, stop: Value, step: Value) -> Result<Value, Code> {
+    pub(super) fn slice(&mut self, object: Value, start: Value, stop: Value, step: Value) -> Result<Value, Fail> {
         if object.is_undefined() {
-            return Err(Self::misuse(object));
+            return self.fail(Self::misuse(object));
         }
-        if !matches!(object.kind, value::STR | value::LIST | value::TUPLE | value::RANGE) {
-            return Err(Code::TemplateTypeError);
+        if !matches!(object.kind(), value::STR | value::LIST | value::TUPLE | value::RANGE) {
+            return self.fail(Code::TemplateTypeError);
         }
         for bound in [start, stop, step] {
-            if bound.kind != value::NONE && !bound.is_integer() {
-                return Err(Code::TemplateTypeError);
+            if bound.kind() != value::NONE && !bound.is_integer() {
+                return self.fail(Code::TemplateTypeError);
             }
         }
         let length = self.length(object).unwrap_or(0) as i64;
-        let step = if step.kind == value::NONE { 1 } else { step.as_int() };
+        let step = if step.kind() == value::NONE { 1 } else { self.int_of(step) };
         if step == 0 {
-            return Err(Code::TemplateValueError);
+            return self.fail(Code::TemplateValueError);
         }
         let (low, high) = if step > 0 { (0, length) } else { (-1, length.saturating_sub(1)) };
-        let bound = |item: Value, absent: i64| match item.kind {
+        let bound = |item: Value, absent: i64| match item.kind() {
             value::NONE => absent,
-            _ if item.as_int() < 0 => item.as_int().saturating_add(length).max(low),
-            _ => item.as_int().min(high),
+            _ if self.int_of(item) < 0 => self.int_of(item).saturating_add(length).max(low),
+            _ => self.int_of(item).min(high),
         };
         let (from, to) =
             if step > 0 { (bound(start, low), bound(stop, high)) } else { (bound(start, high), bound(stop, low)) };
-        if step == 1 && object.kind != value::RANGE {
+        if step == 1 && object.kind() != value::RANGE {
             let (from, to) = (from as usize, to.max(from) as usize);
-            if object.kind == value::STR {
+            if object.kind() == value::STR {
                 let bytes = self.text.of(object);
                 return Ok(part(object, char_offset(bytes, from), char_offset(bytes, to)));
             }
             let at = object.at().wrapping_add(from);
-            return Ok(Value { bits: at as u64, len: to.saturating_sub(from) as u32, ..object });
+            return Ok(Value::new(object.kind(), at, to.saturating_sub(from)).flagged(object.flags()));
         }
-        let source = if object.kind == value::STR { self.listed(object)? } else { object };
+        let source = if object.kind() == value::STR { self.listed(object)? } else { object };
         let floor = self.sp;
         let mut index = from;
         while if step > 0 { index < to } else { index > to } {
@@ -354,12 +351,12 @@ impl Vm<'_> {
             index = index.saturating_add(step);
         }
         let count = self.sp.saturating_sub(floor);
-        if object.kind == value::STR {
+        if object.kind() == value::STR {
             let result = self.concat(count)?;
-            return Ok(Value { flags: object.flags, ..result });
+            return Ok(result.flagged(object.flags()));
         }
-        let kind = if object.kind == value::TUPLE { value::TUPLE } else { value::LIST };
+        let kind = if object.kind() == value::TUPLE { value::TUPLE } else { value::LIST };
         let result = self.make_list(kind, count)?;
-        Ok(Value { flags: object.flags, ..result })
+        Ok(result.flagged(object.flags()))
     }
 }

@@ -1,5 +1,6 @@
 //! Operators.
 
+use super::Fail;
 use super::op::{binary, compare};
 use super::text::find;
 use super::value::{self, Value};
@@ -8,98 +9,92 @@ use crate::error::Code;
 use core::cmp::Ordering;
 
 impl Vm<'_> {
-    pub(super) fn sign(&self, item: Value, negative: bool) -> Result<Value, Code> {
-        match item.kind {
-            value::FLOAT if negative => Ok(Value { flags: item.flags, ..Value::float(-item.as_float()) }),
-            value::FLOAT => Ok(item),
-            value::INT | value::BOOL => {
-                let number =
-                    if negative { item.as_int().checked_neg().ok_or(Code::TemplateOverflow)? } else { item.as_int() };
-                Ok(Value { flags: item.flags, ..Value::int(number) })
+    pub(super) fn sign(&mut self, item: Value, negative: bool) -> Result<Value, Fail> {
+        let result = match item.kind() {
+            value::FLOAT if negative => self.float(-self.float_of(item))?,
+            value::FLOAT => item,
+            value::BOOL..=value::WIDE => {
+                let number = self.int_of(item);
+                let negated = self.need(number.checked_neg(), Code::TemplateOverflow)?;
+                self.integer(if negative { negated } else { number })?
             }
-            _ if item.is_undefined() => Err(Self::misuse(item)),
-            _ => Err(Code::TemplateTypeError),
-        }
+            _ if item.is_undefined() => return self.fail(Self::misuse(item)),
+            _ => return self.fail(Code::TemplateTypeError),
+        };
+        Ok(result.flagged(item.flags()))
     }
 
-    pub(super) fn binary(&mut self, which: u8, a: Value, b: Value) -> Result<Value, Code> {
-        let flags = (a.flags | b.flags) & value::CONTENT;
-        if a.kind == value::STR && which == binary::MOD {
+    pub(super) fn binary(&mut self, which: u8, a: Value, b: Value) -> Result<Value, Fail> {
+        let flags = (a.flags() | b.flags()) & value::CONTENT;
+        if a.kind() == value::STR && which == binary::MOD {
             return self.format_percent(a, b);
         }
         if a.is_undefined() || b.is_undefined() {
-            return Err(Self::misuse(if a.is_undefined() { a } else { b }));
+            return self.fail(Self::misuse(if a.is_undefined() { a } else { b }));
         }
         if a.is_number() && b.is_number() {
-            let result = if a.kind == value::FLOAT || b.kind == value::FLOAT {
-                Self::float_binary(which, a.to_float(), b.to_float())?
+            let result = if a.kind() == value::FLOAT || b.kind() == value::FLOAT {
+                self.float_binary(which, self.float_of(a), self.float_of(b))?
             } else {
-                Self::int_binary(which, a.as_int(), b.as_int())?
+                self.int_binary(which, self.int_of(a), self.int_of(b))?
             };
-            return Ok(Value { flags, ..result });
+            return Ok(result.flagged(flags));
         }
-        match (which, a.kind, b.kind) {
+        match (which, a.kind(), b.kind()) {
             (binary::ADD, value::STR, value::STR) => self.add_text(a, b),
             (binary::ADD, value::LIST, value::LIST) | (binary::ADD, value::TUPLE, value::TUPLE) => {
-                let at = self.alloc(a.len as usize)?;
-                let more = self.alloc(b.len as usize)?;
-                self.move_heap(a.at(), at, a.len as usize);
-                self.move_heap(b.at(), more, b.len as usize);
-                Ok(Value { flags, ..Value::new(a.kind, a.len.wrapping_add(b.len), at as u64) })
+                let at = self.alloc(a.len())?;
+                let more = self.alloc(b.len())?;
+                self.move_heap(a.at(), at, a.len());
+                self.move_heap(b.at(), more, b.len());
+                Ok(Value::new(a.kind(), at, a.len().wrapping_add(b.len())).flagged(flags))
             }
-            (binary::MUL, _, _) if b.is_integer() => self.repeat(a, b.as_int()),
-            (binary::MUL, _, _) if a.is_integer() => self.repeat(b, a.as_int()),
-            _ => Err(Code::TemplateTypeError),
+            (binary::MUL, _, _) if b.is_integer() => self.repeat(a, self.int_of(b)),
+            (binary::MUL, _, _) if a.is_integer() => self.repeat(b, self.int_of(a)),
+            _ => self.fail(Code::TemplateTypeError),
         }
     }
 
-    fn repeat(&mut self, item: Value, times: i64) -> Result<Value, Code> {
-        let times = times.max(0) as u64;
-        let total = (item.len as u64).saturating_mul(times);
-        self.charge(usize::try_from(total / 8).unwrap_or(usize::MAX))?;
-        match item.kind {
+    fn repeat(&mut self, item: Value, times: i64) -> Result<Value, Fail> {
+        // Either memory is shorter than 2^28.
+        let times = if item.len() == 0 { 0 } else { times.clamp(0, 1 << value::FIELD) as usize };
+        let total = item.len().saturating_mul(times);
+        self.charge(total / 8)?;
+        match item.kind() {
             value::STR => {
                 let mark = self.text.used();
-                if item.len > 0 {
-                    for _ in 0..times {
-                        self.text.push_str(item)?;
-                    }
+                for _ in 0..times {
+                    self.text.push_str(item)?;
                 }
-                Ok(Value { flags: item.flags, ..self.text.since(mark) })
+                Ok(self.text.since(mark).flagged(item.flags()))
             }
             value::LIST | value::TUPLE => {
-                let at = self.alloc(usize::try_from(total).map_err(|_| Code::TemplateMemory)?)?;
-                if item.len > 0 {
-                    for time in 0..times as usize {
-                        self.move_heap(
-                            item.at(),
-                            at.wrapping_add(time.wrapping_mul(item.len as usize)),
-                            item.len as usize,
-                        );
-                    }
+                let at = self.alloc(total)?;
+                for time in 0..times {
+                    self.move_heap(item.at(), at.wrapping_add(time.wrapping_mul(item.len())), item.len());
                 }
-                Ok(Value { bits: at as u64, len: total as u32, ..item })
+                Ok(Value::new(item.kind(), at, total).flagged(item.flags()))
             }
-            _ => Err(Code::TemplateTypeError),
+            _ => self.fail(Code::TemplateTypeError),
         }
     }
 
     /// String plus string; the side that is not marked safe is escaped when the other is.
-    fn add_text(&mut self, a: Value, b: Value) -> Result<Value, Code> {
-        let markup = (a.flags | b.flags) & value::MARKUP;
+    fn add_text(&mut self, a: Value, b: Value) -> Result<Value, Fail> {
+        let markup = (a.flags() | b.flags()) & value::MARKUP;
         let (a, b) = if markup == 0 { (a, b) } else { (self.escaped(a)?, self.escaped(b)?) };
-        self.charge(b.len as usize / 16)?;
+        self.charge(b.len() / 16)?;
         let result = self.text.concat(a, b)?;
-        Ok(Value { flags: markup, extra: 0, ..result })
+        Ok(result.flagged(markup))
     }
 
     /// The string with `& < > ' "` as entities, unless it is marked safe.
-    pub(super) fn escaped(&mut self, text: Value) -> Result<Value, Code> {
-        if text.flags & value::MARKUP != 0 {
+    pub(super) fn escaped(&mut self, text: Value) -> Result<Value, Fail> {
+        if text.flags() & value::MARKUP != 0 {
             return Ok(text);
         }
         let mark = self.text.used();
-        for i in 0..text.len as usize {
+        for i in 0..text.len() {
             let at = text.at().wrapping_add(i);
             let byte = self.text.slice(at, 1).first().copied().unwrap_or(0);
             let content = self.text.is_content(at);
@@ -112,21 +107,21 @@ impl Vm<'_> {
                 _ => self.text.push(byte, content)?,
             }
         }
-        Ok(Value { flags: value::MARKUP, ..self.text.since(mark) })
+        Ok(self.text.since(mark).flagged(value::MARKUP))
     }
 
-    fn int_binary(which: u8, a: i64, b: i64) -> Result<Value, Code> {
+    fn int_binary(&mut self, which: u8, a: i64, b: i64) -> Result<Value, Fail> {
         let whole = match which {
             binary::ADD => a.checked_add(b),
             binary::SUB => a.checked_sub(b),
             binary::MUL => a.checked_mul(b),
-            binary::FLOORDIV | binary::MOD | binary::DIV if b == 0 => return Err(Code::TemplateZeroDivision),
+            binary::FLOORDIV | binary::MOD | binary::DIV if b == 0 => return self.fail(Code::TemplateZeroDivision),
             binary::DIV => {
                 // Python divides exactly; beyond 2^53 the operands would round first.
                 if (a.unsigned_abs() | b.unsigned_abs()) >> 53 != 0 {
-                    return Err(Code::TemplateOverflow);
+                    return self.fail(Code::TemplateOverflow);
                 }
-                return Ok(Value::float(a as f64 / b as f64));
+                return self.float(a as f64 / b as f64);
             }
             binary::FLOORDIV | binary::MOD => a.checked_div(b).zip(a.checked_rem(b)).map(|(quotient, rest)| {
                 let down = rest != 0 && (rest < 0) != (b < 0);
@@ -138,16 +133,17 @@ impl Vm<'_> {
             }),
             _ => u32::try_from(b).ok().and_then(|exponent| a.checked_pow(exponent)),
         };
-        whole.map(Value::int).ok_or(Code::TemplateOverflow)
+        let whole = self.need(whole, Code::TemplateOverflow)?;
+        self.integer(whole)
     }
 
-    fn float_binary(which: u8, a: f64, b: f64) -> Result<Value, Code> {
+    fn float_binary(&mut self, which: u8, a: f64, b: f64) -> Result<Value, Fail> {
         let result = match which {
             binary::ADD => a + b,
             binary::SUB => a - b,
             binary::MUL => a * b,
-            binary::POW => return Err(Code::TemplateUnsupported),
-            _ if b == 0.0 => return Err(Code::TemplateZeroDivision),
+            binary::POW => return self.fail(Code::TemplateUnsupported),
+            _ if b == 0.0 => return self.fail(Code::TemplateZeroDivision),
             binary::DIV => a / b,
             _ => {
                 let mut rest = libm::fmod(a, b);
@@ -161,26 +157,26 @@ impl Vm<'_> {
                 if which == binary::MOD { rest } else { libm::floor(quotient + 0.5) }
             }
         };
-        Ok(Value::float(result))
+        self.float(result)
     }
 
     /// The top `count` values as one string.
-    pub(super) fn concat(&mut self, count: usize) -> Result<Value, Code> {
-        let first = self.sp.checked_sub(count).ok_or(Code::TemplateDamaged)?;
-        let mut result = Value::new(value::STR, 0, self.text.since(self.text.used()).bits);
+    pub(super) fn concat(&mut self, count: usize) -> Result<Value, Fail> {
+        let first = self.sp.wrapping_sub(count);
+        let mut result = self.text.since(self.text.used());
         for index in first..self.sp {
             let item = self.stack_at(index)?;
-            self.charge(item.len as usize / 16)?;
+            self.charge(item.len() / 16)?;
             let item = self.string_of(item)?;
             result = if index == first { item } else { self.text.concat(result, item)? };
         }
         self.sp = first;
-        Ok(Value { flags: 0, extra: 0, ..result })
+        Ok(result.flagged(0))
     }
 
     /// Python's `str` as a string value.
-    pub(super) fn string_of(&mut self, item: Value) -> Result<Value, Code> {
-        if item.kind == value::STR {
+    pub(super) fn string_of(&mut self, item: Value) -> Result<Value, Fail> {
+        if item.kind() == value::STR {
             return Ok(item);
         }
         let mark = self.text.used();
@@ -190,19 +186,15 @@ impl Vm<'_> {
 
     /// Equality of two values that hold no others.
     pub(super) fn same(&self, a: Value, b: Value) -> bool {
-        match (a.kind, b.kind) {
-            (value::STR, value::STR) => a.len == b.len && self.text.of(a) == self.text.of(b),
-            (value::INT | value::BOOL, value::INT | value::BOOL) => a.bits == b.bits,
-            (value::INT | value::BOOL | value::FLOAT, value::INT | value::BOOL | value::FLOAT) => {
-                numeric(a, b) == Some(Ordering::Equal)
-            }
-            (x, y) if a.is_undefined() && b.is_undefined() => x == y,
-            (x, y) => x == y && a.bits == b.bits && a.len == b.len,
+        match (a.kind(), b.kind()) {
+            (value::STR, value::STR) => a.len() == b.len() && self.text.of(a) == self.text.of(b),
+            _ if a.is_number() && b.is_number() => self.numeric(a, b) == Some(Ordering::Equal),
+            _ => a.flagged(0) == b.flagged(0),
         }
     }
 
     /// Python's `==`.
-    pub(super) fn equal(&mut self, a: Value, b: Value) -> Result<bool, Code> {
+    pub(super) fn equal(&mut self, a: Value, b: Value) -> Result<bool, Fail> {
         let floor = self.sp;
         self.push(a)?;
         self.push(b)?;
@@ -210,20 +202,20 @@ impl Vm<'_> {
         while equal && self.sp > floor {
             self.charge(1)?;
             let (b, a) = (self.pop()?, self.pop()?);
-            match (a.kind, b.kind) {
+            match (a.kind(), b.kind()) {
                 (value::LIST, value::LIST) | (value::TUPLE, value::TUPLE) => {
-                    equal = a.len == b.len;
-                    if !equal || a.bits == b.bits {
+                    equal = a.len() == b.len();
+                    if !equal || a.at() == b.at() {
                         continue;
                     }
-                    for index in 0..a.len as usize {
+                    for index in 0..a.len() {
                         self.push(self.entry(a, index))?;
                         self.push(self.entry(b, index))?;
                     }
                 }
                 (value::DICT, value::DICT) => {
-                    equal = a.len == b.len;
-                    for index in 0..if equal { a.len as usize } else { 0 } {
+                    equal = a.len() == b.len();
+                    for index in 0..if equal { a.len() } else { 0 } {
                         let key = self.entry(a, index);
                         let Some(slot) = self.dict_find(b, key)? else {
                             equal = false;
@@ -234,8 +226,8 @@ impl Vm<'_> {
                     }
                 }
                 (value::RANGE, value::RANGE) => {
-                    let ends = |range: Value| (self.entry(range, 0).bits, self.entry(range, 1).bits);
-                    equal = a.len == b.len && (a.len == 0 || ends(a) == ends(b));
+                    let ends = |range: Value| (self.entry(range, 0), self.entry(range, 1));
+                    equal = a.len() == b.len() && (a.len() == 0 || ends(a) == ends(b));
                 }
                 _ => equal = self.same(a, b),
             }
@@ -245,21 +237,21 @@ impl Vm<'_> {
     }
 
     /// Order of two values; `None` when one is NaN.
-    pub(super) fn order(&mut self, a: Value, b: Value) -> Result<Option<Ordering>, Code> {
+    pub(super) fn order(&mut self, a: Value, b: Value) -> Result<Option<Ordering>, Fail> {
         let (mut a, mut b) = (a, b);
         loop {
             self.charge(1)?;
             if a.is_number() && b.is_number() {
-                return Ok(numeric(a, b));
+                return Ok(self.numeric(a, b));
             }
-            match (a.kind, b.kind) {
+            match (a.kind(), b.kind()) {
                 (value::STR, value::STR) => {
-                    self.charge(a.len.min(b.len) as usize / 16)?;
+                    self.charge(a.len().min(b.len()) as usize / 16)?;
                     return Ok(Some(self.text.of(a).cmp(self.text.of(b))));
                 }
                 (value::LIST, value::LIST) | (value::TUPLE, value::TUPLE) => {
                     let mut differs = None;
-                    for index in 0..a.len.min(b.len) as usize {
+                    for index in 0..a.len().min(b.len()) as usize {
                         let (x, y) = (self.entry(a, index), self.entry(b, index));
                         if !self.equal(x, y)? {
                             differs = Some((x, y));
@@ -268,21 +260,21 @@ impl Vm<'_> {
                     }
                     match differs {
                         Some(pair) => (a, b) = pair,
-                        None => return Ok(Some(a.len.cmp(&b.len))),
+                        None => return Ok(Some(a.len().cmp(&b.len()))),
                     }
                 }
                 _ if a.is_undefined() || b.is_undefined() => {
-                    return Err(Self::misuse(if a.is_undefined() { a } else { b }));
+                    return self.fail(Self::misuse(if a.is_undefined() { a } else { b }));
                 }
-                _ => return Err(Code::TemplateTypeError),
+                _ => return self.fail(Code::TemplateTypeError),
             }
         }
     }
 
-    pub(super) fn compare(&mut self, which: u8, a: Value, b: Value) -> Result<bool, Code> {
+    pub(super) fn compare(&mut self, which: u8, a: Value, b: Value) -> Result<bool, Fail> {
         match which {
             compare::EQ | compare::NE => {
-                self.charge(a.len as usize / 64)?;
+                self.charge(a.len() / 64)?;
                 Ok(self.equal(a, b)? == (which == compare::EQ))
             }
             compare::IN | compare::NOT_IN => Ok(self.contains(b, a)? == (which == compare::IN)),
@@ -298,13 +290,13 @@ impl Vm<'_> {
         }
     }
 
-    fn contains(&mut self, container: Value, item: Value) -> Result<bool, Code> {
-        match container.kind {
+    fn contains(&mut self, container: Value, item: Value) -> Result<bool, Fail> {
+        match container.kind() {
             value::STR => {
-                if item.kind != value::STR {
-                    return Err(Code::TemplateTypeError);
+                if item.kind() != value::STR {
+                    return self.fail(Code::TemplateTypeError);
                 }
-                self.charge((container.len as usize / 32).saturating_mul(item.len as usize / 16 + 1))?;
+                self.charge((container.len() / 32).saturating_mul(item.len() / 16 + 1))?;
                 Ok(find(self.text.of(container), self.text.of(item), 0).is_some())
             }
             value::DICT | value::KEYS => Ok(self.dict_find(container, item)?.is_some()),
@@ -320,15 +312,15 @@ impl Vm<'_> {
             }
         }
     }
-}
 
-/// Order of two numbers, exact also between integers and floats.
-fn numeric(a: Value, b: Value) -> Option<Ordering> {
-    match (a.kind == value::FLOAT, b.kind == value::FLOAT) {
-        (false, false) => Some(a.as_int().cmp(&b.as_int())),
-        (true, true) => a.as_float().partial_cmp(&b.as_float()),
-        (true, false) => int_float(b.as_int(), a.as_float()).map(Ordering::reverse),
-        (false, true) => int_float(a.as_int(), b.as_float()),
+    /// Order of two numbers, exact also between integers and floats.
+    fn numeric(&self, a: Value, b: Value) -> Option<Ordering> {
+        match (a.kind() == value::FLOAT, b.kind() == value::FLOAT) {
+            (false, false) => Some(self.int_of(a).cmp(&self.int_of(b))),
+            (true, true) => self.float_of(a).partial_cmp(&self.float_of(b)),
+            (true, false) => int_float(self.int_of(b), self.float_of(a)).map(Ordering::reverse),
+            (false, true) => int_float(self.int_of(a), self.float_of(b)),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Calls: macros, functions of the environment, methods of Python's types.
 
+use super::Fail;
 use super::names::id;
 use super::op::function;
 use super::text::{char_offset, count, find, find_last, part};
@@ -18,31 +19,31 @@ pub(super) struct Args {
 
 impl Vm<'_> {
     /// On the stack: object, callee, positional arguments, pairs of name and value. Leaves the result, or begins a macro.
-    pub(super) fn call(&mut self, positional: usize, named: usize, spread: bool) -> Result<(), Code> {
+    pub(super) fn call(&mut self, positional: usize, named: usize, spread: bool) -> Result<(), Fail> {
         let mut positional = positional;
         if spread {
             if named > 0 {
-                return Err(Code::TemplateUnsupported);
+                return self.fail(Code::TemplateUnsupported);
             }
             let more = self.pop()?;
             let more = self.listed(more)?;
-            for index in 0..more.len as usize {
+            for index in 0..more.len() {
                 self.push(self.entry(more, index))?;
             }
-            positional = positional.wrapping_sub(1).wrapping_add(more.len as usize);
+            positional = positional.wrapping_sub(1).wrapping_add(more.len());
         }
         let size = positional.wrapping_add(2 * named);
-        let first = self.sp.checked_sub(size).ok_or(Code::TemplateDamaged)?;
-        let restore = first.checked_sub(2).ok_or(Code::TemplateDamaged)?;
+        let first = self.sp.wrapping_sub(size);
+        let restore = first.wrapping_sub(2);
         let (below, callee) = (self.stack_at(restore)?, self.stack_at(restore.wrapping_add(1))?);
         let args = Args { first, positional, named };
-        let result = match callee.kind {
+        let result = match callee.kind() {
             value::MACRO => return self.call_macro(callee, first, positional, named, restore),
-            value::FUNCTION => self.function(callee.len, args)?,
-            value::METHOD if callee.bits == 0 => self.method(callee.len as u8, below, args)?,
-            value::METHOD => self.method(callee.len as u8, self.heap_at(callee.at().wrapping_sub(1)), args)?,
-            _ if callee.is_undefined() => return Err(Self::misuse(callee)),
-            _ => return Err(Code::TemplateTypeError),
+            value::FUNCTION => self.function(callee.len(), args)?,
+            value::METHOD if callee.at() == 0 => self.method(callee.len() as u8, below, args)?,
+            value::METHOD => self.method(callee.len() as u8, self.heap_at(callee.at().wrapping_sub(1)), args)?,
+            _ if callee.is_undefined() => return self.fail(Self::misuse(callee)),
+            _ => return self.fail(Code::TemplateTypeError),
         };
         self.sp = restore;
         self.push(result)
@@ -66,13 +67,13 @@ impl Vm<'_> {
         })
     }
 
-    fn function(&mut self, which: u32, args: Args) -> Result<Value, Code> {
+    fn function(&mut self, which: usize, args: Args) -> Result<Value, Fail> {
         let first = self.arg(args, 0);
         match which {
             function::NAMESPACE | function::DICT => {
                 let floor = self.sp;
                 if args.positional > 1 {
-                    return Err(Code::TemplateTypeError);
+                    return self.fail(Code::TemplateTypeError);
                 }
                 if args.positional == 1 {
                     self.push_pairs(first)?;
@@ -85,29 +86,30 @@ impl Vm<'_> {
                 if which == function::DICT {
                     return Ok(dict);
                 }
-                for index in 0..dict.len as usize {
+                for index in 0..dict.len() {
                     if self.text.of(self.entry(dict, index)).starts_with(b"_") {
-                        return Err(Code::TemplateSecurityError);
+                        return self.fail(Code::TemplateSecurityError);
                     }
                 }
-                let cell = self.alloc(1)?;
-                let extra = u16::try_from(dict.len).map_err(|_| Code::TemplateMemory)?;
-                self.set_heap(cell, Value { extra, ..dict });
-                Ok(Value::new(value::NAMESPACE, 0, cell as u64))
+                let cell = self.alloc(2)?;
+                self.set_heap(cell, dict);
+                self.set_heap(cell.wrapping_add(1), Value::new(value::MARK, 0, dict.len()));
+                Ok(Value::new(value::NAMESPACE, cell, 0))
             }
             function::RAISE_EXCEPTION => {
                 if args.positional.wrapping_add(args.named) != 1 {
-                    return Err(Code::TemplateTypeError);
+                    return self.fail(Code::TemplateTypeError);
                 }
                 let message = if args.positional == 1 { Some(first) } else { self.named(args, b"message") };
-                let message = self.string_of(message.ok_or(Code::TemplateTypeError)?)?;
+                let message = self.need(message, Code::TemplateTypeError)?;
+                let message = self.string_of(message)?;
                 self.fail_with(message);
-                Err(Code::TemplateRaised)
+                self.fail(Code::TemplateRaised)
             }
             function::STRFTIME_NOW => {
                 let format = self.named(args, b"format").unwrap_or(first);
-                if format.kind != value::STR {
-                    return Err(Code::TemplateTypeError);
+                if format.kind() != value::STR {
+                    return self.fail(Code::TemplateTypeError);
                 }
                 self.strftime(format)
             }
@@ -116,11 +118,11 @@ impl Vm<'_> {
     }
 
     /// Pushes the pairs of a dict, or of an iterable of pairs.
-    fn push_pairs(&mut self, source: Value) -> Result<(), Code> {
-        let dict = if source.kind == value::NAMESPACE { self.heap_at(source.at()) } else { source };
-        let source = if dict.kind == value::DICT { Value { kind: value::ITEMS, ..dict } } else { dict };
+    fn push_pairs(&mut self, source: Value) -> Result<(), Fail> {
+        let dict = if source.kind() == value::NAMESPACE { self.heap_at(source.at()) } else { source };
+        let source = if dict.kind() == value::DICT { dict.seen_as(value::ITEMS) } else { dict };
         let list = self.listed(source)?;
-        for index in 0..list.len as usize {
+        for index in 0..list.len() {
             self.push(self.entry(list, index))?;
             self.unpack(2)?;
             let (key, item) = (self.pop()?, self.pop()?);
@@ -130,46 +132,50 @@ impl Vm<'_> {
         Ok(())
     }
 
-    fn range(&mut self, args: Args) -> Result<Value, Code> {
+    fn range(&mut self, args: Args) -> Result<Value, Fail> {
         if args.named > 0 || !(1..=3).contains(&args.positional) {
-            return Err(Code::TemplateTypeError);
+            return self.fail(Code::TemplateTypeError);
         }
         let mut bounds = [0i64, 0, 1];
         for (index, bound) in bounds.iter_mut().enumerate().take(args.positional) {
             let item = self.arg(args, index);
             if !item.is_integer() {
-                return Err(Code::TemplateTypeError);
+                return self.fail(Code::TemplateTypeError);
             }
-            *bound = item.as_int();
+            *bound = self.int_of(item);
         }
         let [mut start, mut stop, step] = bounds;
         if args.positional == 1 {
             (start, stop) = (0, start);
         }
         if step == 0 {
-            return Err(Code::TemplateValueError);
+            return self.fail(Code::TemplateValueError);
         }
-        let distance = if step > 0 { stop as i128 - start as i128 } else { start as i128 - stop as i128 };
-        let size = step.unsigned_abs() as i128;
-        let length = distance.max(0).saturating_add(size - 1).checked_div(size).unwrap_or(0);
+        // Bounds beyond 2^54 would only make ranges longer than the limit, or could not be told apart from it.
+        if (start.unsigned_abs() | stop.unsigned_abs() | step.unsigned_abs()) >> 54 != 0 {
+            return self.fail(Code::TemplateOverflow);
+        }
+        let distance = if step > 0 { stop.wrapping_sub(start) } else { start.wrapping_sub(stop) }.max(0) as u64;
+        let size = step.unsigned_abs();
+        let length = distance.wrapping_add(size).wrapping_sub(1).checked_div(size).unwrap_or(0);
         if length > super::MAX_RANGE {
-            return Err(Code::TemplateOverflow);
+            return self.fail(Code::TemplateOverflow);
         }
         let at = self.alloc(3)?;
         for (offset, number) in [start, step, stop].into_iter().enumerate() {
-            self.set_heap(at.wrapping_add(offset), Value::int(number));
+            self.set_heap(at.wrapping_add(offset), Value::small(number));
         }
-        Ok(Value::new(value::RANGE, length as u32, at as u64))
+        Ok(Value::new(value::RANGE, at, length as usize))
     }
 
-    fn text_arg(&self, args: Args, index: usize) -> Result<Value, Code> {
+    fn text_arg(&self, args: Args, index: usize) -> Result<Value, Fail> {
         let item = self.arg(args, index);
-        if item.kind == value::STR { Ok(item) } else { Err(Code::TemplateTypeError) }
+        if item.kind() == value::STR { Ok(item) } else { self.fail(Code::TemplateTypeError) }
     }
 
-    fn method(&mut self, which: u8, object: Value, args: Args) -> Result<Value, Code> {
+    fn method(&mut self, which: u8, object: Value, args: Args) -> Result<Value, Fail> {
         if args.named > 0 && !matches!(which, id::format | id::split | id::rsplit | id::replace) {
-            return Err(Code::TemplateTypeError);
+            return self.fail(Code::TemplateTypeError);
         }
         let first = self.arg(args, 0);
         let most = match which {
@@ -180,9 +186,9 @@ impl Vm<'_> {
             _ => 0,
         };
         if args.positional > most {
-            return Err(Code::TemplateTypeError);
+            return self.fail(Code::TemplateTypeError);
         }
-        self.charge(object.len as usize / 16)?;
+        self.charge(object.len() / 16)?;
         match which {
             id::strip | id::lstrip | id::rstrip => self.strip(object, first, which != id::rstrip, which != id::lstrip),
             id::upper => self.case(object, Case::Upper, false),
@@ -192,14 +198,14 @@ impl Vm<'_> {
             id::split | id::rsplit => {
                 let separator = self.named(args, b"sep").unwrap_or(first);
                 let limit = self.named(args, b"maxsplit").unwrap_or(self.arg(args, 1));
-                let limit = if limit.is_integer() { limit.as_int() } else { -1 };
+                let limit = if limit.is_integer() { self.int_of(limit) } else { -1 };
                 self.split(object, separator, limit, which == id::rsplit)
             }
             id::splitlines if args.positional == 0 => self.split_lines(object),
             id::join => self.join(object, first, false),
             id::replace => {
                 let limit = self.named(args, b"count").unwrap_or(self.arg(args, 2));
-                let limit = if limit.is_integer() { limit.as_int() } else { -1 };
+                let limit = if limit.is_integer() { self.int_of(limit) } else { -1 };
                 self.replace(object, first, self.arg(args, 1), limit)
             }
             id::startswith | id::endswith => self.affix(which, object, args),
@@ -218,7 +224,7 @@ impl Vm<'_> {
             id::isdigit | id::isspace => {
                 let bytes = self.text.of(object);
                 if which == id::isdigit && !bytes.is_ascii() {
-                    return Err(Code::TemplateUnsupported);
+                    return self.fail(Code::TemplateUnsupported);
                 }
                 let mut all = !bytes.is_empty();
                 let mut at = 0;
@@ -232,39 +238,39 @@ impl Vm<'_> {
             id::format => self.format_braces(object, args),
             id::get => {
                 if args.positional == 0 {
-                    return Err(Code::TemplateTypeError);
+                    return self.fail(Code::TemplateTypeError);
                 }
                 let absent = if args.positional > 1 { self.arg(args, 1) } else { Value::of(value::NONE) };
                 Ok(self.dict_find(object, first)?.map_or(absent, |slot| self.heap_at(slot.wrapping_add(1))))
             }
-            id::items => Ok(Value { kind: value::ITEMS, ..object }),
-            id::keys => Ok(Value { kind: value::KEYS, ..object }),
-            id::values => Ok(Value { kind: value::VALUES, ..object }),
+            id::items => Ok(object.seen_as(value::ITEMS)),
+            id::keys => Ok(object.seen_as(value::KEYS)),
+            id::values => Ok(object.seen_as(value::VALUES)),
             id::cycle => {
                 let (index, ..) = self.loop_state(object)?;
                 match index.checked_rem(args.positional) {
                     Some(which) => Ok(self.arg(args, which)),
-                    None => Err(Code::TemplateTypeError),
+                    None => self.fail(Code::TemplateTypeError),
                 }
             }
-            _ => Err(Code::TemplateUnsupported),
+            _ => self.fail(Code::TemplateUnsupported),
         }
     }
 
-    fn affix(&mut self, which: u8, object: Value, args: Args) -> Result<Value, Code> {
+    fn affix(&mut self, which: u8, object: Value, args: Args) -> Result<Value, Fail> {
         if args.positional != 1 {
-            return Err(if args.positional == 0 { Code::TemplateTypeError } else { Code::TemplateUnsupported });
+            return self.fail(if args.positional == 0 { Code::TemplateTypeError } else { Code::TemplateUnsupported });
         }
         let affix = self.arg(args, 0);
-        let (single, choices) = match affix.kind {
+        let (single, choices) = match affix.kind() {
             value::STR => (true, 1),
-            value::TUPLE => (false, affix.len as usize),
-            _ => return Err(Code::TemplateTypeError),
+            value::TUPLE => (false, affix.len()),
+            _ => return self.fail(Code::TemplateTypeError),
         };
         for index in 0..choices {
             let choice = if single { affix } else { self.entry(affix, index) };
-            if choice.kind != value::STR {
-                return Err(Code::TemplateTypeError);
+            if choice.kind() != value::STR {
+                return self.fail(Code::TemplateTypeError);
             }
             let (bytes, choice) = (self.text.of(object), self.text.of(choice));
             if if which == id::startswith { bytes.starts_with(choice) } else { bytes.ends_with(choice) } {
@@ -275,52 +281,52 @@ impl Vm<'_> {
     }
 
     /// `find`, `rfind`, `index`, `count`, of strings and sequences.
-    fn search(&mut self, which: u8, object: Value, args: Args) -> Result<Value, Code> {
+    fn search(&mut self, which: u8, object: Value, args: Args) -> Result<Value, Fail> {
         if args.positional != 1 {
-            return Err(if args.positional == 0 { Code::TemplateTypeError } else { Code::TemplateUnsupported });
+            return self.fail(if args.positional == 0 { Code::TemplateTypeError } else { Code::TemplateUnsupported });
         }
-        if object.kind != value::STR {
+        if object.kind() != value::STR {
             let (source, needle) = (self.iterable(object)?, self.arg(args, 0));
             let mut hits = 0;
             for index in 0..self.length(source).unwrap_or(0) {
                 let entry = self.entry(source, index);
                 if self.equal(entry, needle)? {
                     if which == id::index {
-                        return Ok(Value::int(index as i64));
+                        return Ok(Value::small(index as i64));
                     }
                     hits += 1;
                 }
             }
-            return if which == id::index { Err(Code::TemplateValueError) } else { Ok(Value::int(hits)) };
+            return if which == id::index { self.fail(Code::TemplateValueError) } else { Ok(Value::small(hits)) };
         }
         let needle = self.text_arg(args, 0)?;
-        self.charge((object.len as usize / 16).saturating_mul(needle.len as usize / 16 + 1))?;
+        self.charge((object.len() / 16).saturating_mul(needle.len() / 16 + 1))?;
         let (bytes, needle) = (self.text.of(object), self.text.of(needle));
         if which == id::count {
             if needle.is_empty() {
-                return Ok(Value::int(count(bytes) as i64 + 1));
+                return Ok(Value::small(count(bytes) as i64 + 1));
             }
             let (mut hits, mut at) = (0, 0);
             while let Some(hit) = find(bytes, needle, at) {
                 hits += 1;
                 at = hit.wrapping_add(needle.len());
             }
-            return Ok(Value::int(hits));
+            return Ok(Value::small(hits));
         }
         let hit = if which == id::rfind { find_last(bytes, needle) } else { find(bytes, needle, 0) };
         match hit {
-            Some(at) => Ok(Value::int(count(bytes.get(..at).unwrap_or(&[])) as i64)),
-            None if which == id::index => Err(Code::TemplateValueError),
-            None => Ok(Value::int(-1)),
+            Some(at) => Ok(Value::small(count(bytes.get(..at).unwrap_or(&[])) as i64)),
+            None if which == id::index => self.fail(Code::TemplateValueError),
+            None => Ok(Value::small(-1)),
         }
     }
 
     /// `str.format` with `{}`, `{0}`, `{name}`, `!s`, `!r` and doubled braces.
-    fn format_braces(&mut self, object: Value, args: Args) -> Result<Value, Code> {
+    fn format_braces(&mut self, object: Value, args: Args) -> Result<Value, Fail> {
         let mark = self.text.used();
         let (mut at, mut next) = (0, 0);
         // Nothing may be written to the arena beside the result: what is printed goes straight into it.
-        while at < object.len as usize {
+        while at < object.len() {
             self.charge(1)?;
             let bytes = self.text.of(object);
             let here = object.at().wrapping_add(at);
@@ -330,7 +336,7 @@ impl Vm<'_> {
                     at = at.wrapping_add(2);
                 }
                 (Some(b'{'), _) => {
-                    let end = find(bytes, b"}", at).ok_or(Code::TemplateValueError)?;
+                    let end = self.need(find(bytes, b"}", at), Code::TemplateValueError)?;
                     let field = bytes.get(at.wrapping_add(1)..end).unwrap_or(&[]);
                     let (field, repr) = match field {
                         [head @ .., b'!', b'r'] => (head, true),
@@ -338,7 +344,7 @@ impl Vm<'_> {
                         _ => (field, false),
                     };
                     if field.iter().any(|byte| matches!(byte, b':' | b'.' | b'[' | b'!' | b'{')) {
-                        return Err(Code::TemplateUnsupported);
+                        return self.fail(Code::TemplateUnsupported);
                     }
                     let item = if field.is_empty() {
                         next += 1;
@@ -346,10 +352,10 @@ impl Vm<'_> {
                     } else if let Some(index) = super::number::parse_int(field) {
                         self.arg(args, index.clamp(0, 255) as usize)
                     } else {
-                        self.named(args, field).ok_or(Code::TemplateKeyError)?
+                        self.need(self.named(args, field), Code::TemplateKeyError)?
                     };
-                    if item.kind == value::MISSING {
-                        return Err(Code::TemplateIndexError);
+                    if item.kind() == value::MISSING {
+                        return self.fail(Code::TemplateIndexError);
                     }
                     if repr {
                         self.print_repr(item)?
@@ -358,29 +364,29 @@ impl Vm<'_> {
                     }
                     at = end.wrapping_add(1);
                 }
-                (Some(b'}'), _) => return Err(Code::TemplateValueError),
+                (Some(b'}'), _) => return self.fail(Code::TemplateValueError),
                 _ => {
                     self.text.push_from(here, 1)?;
                     at = at.wrapping_add(1);
                 }
             }
         }
-        Ok(Value { flags: object.flags, ..self.text.since(mark) })
+        Ok(self.text.since(mark).flagged(object.flags()))
     }
 
     /// `format % values`: `%s %r %d %i %u %x %X %o %c %%`, with flags, width and precision.
-    pub(super) fn format_percent(&mut self, format: Value, values: Value) -> Result<Value, Code> {
-        if format.flags & value::MARKUP != 0 {
-            return Err(Code::TemplateUnsupported);
+    pub(super) fn format_percent(&mut self, format: Value, values: Value) -> Result<Value, Fail> {
+        if format.flags() & value::MARKUP != 0 {
+            return self.fail(Code::TemplateUnsupported);
         }
         let floor = self.sp;
-        let tuple = values.kind == value::TUPLE;
+        let tuple = values.kind() == value::TUPLE;
         let (mut at, mut used, mut named) = (0usize, 0usize, false);
         loop {
             self.charge(1)?;
             let bytes = self.text.of(format);
             let hit = find(bytes, b"%", at);
-            let literal = part(Value { extra: 0, ..format }, at, hit.unwrap_or(bytes.len()));
+            let literal = part(format, at, hit.unwrap_or(bytes.len()));
             at = hit.map_or(bytes.len(), |hit| hit.wrapping_add(1));
             self.push(literal)?;
             if hit.is_none() {
@@ -390,8 +396,8 @@ impl Vm<'_> {
             let byte = |at: usize| bytes.get(at).copied().unwrap_or(0);
             let mut key = None;
             if byte(at) == b'(' {
-                let end = find(bytes, b")", at).ok_or(Code::TemplateValueError)?;
-                key = Some(part(Value { extra: 0, ..format }, at.wrapping_add(1), end));
+                let end = self.need(find(bytes, b")", at), Code::TemplateValueError)?;
+                key = Some(part(format, at.wrapping_add(1), end));
                 at = end.wrapping_add(1);
             }
             let (mut left, mut zero, mut plus, mut blank) = (false, false, false, false);
@@ -424,29 +430,30 @@ impl Vm<'_> {
             let kind = byte(at);
             at = at.wrapping_add(1);
             if kind == b'%' {
-                self.push(part(Value { extra: 0, ..format }, at.wrapping_sub(1), at))?;
+                self.push(part(format, at.wrapping_sub(1), at))?;
                 continue;
             }
             let item = match key {
                 Some(key) => {
                     named = true;
-                    if values.kind != value::DICT {
-                        return Err(Code::TemplateTypeError);
+                    if values.kind() != value::DICT {
+                        return self.fail(Code::TemplateTypeError);
                     }
-                    let slot = self.dict_find(values, key)?.ok_or(Code::TemplateKeyError)?;
+                    let slot = self.dict_find(values, key)?;
+                    let slot = self.need(slot, Code::TemplateKeyError)?;
                     self.heap_at(slot.wrapping_add(1))
                 }
                 None => {
                     let item = if tuple { self.entry(values, used) } else { values };
-                    if used >= if tuple { values.len as usize } else { 1 } {
-                        return Err(Code::TemplateTypeError);
+                    if used >= if tuple { values.len() } else { 1 } {
+                        return self.fail(Code::TemplateTypeError);
                     }
                     used = used.wrapping_add(1);
                     item
                 }
             };
             let mark = self.text.used();
-            let content = item.flags & value::CONTENT != 0;
+            let content = item.is_content();
             let mut numeric = true;
             match kind {
                 b's' | b'r' => {
@@ -454,12 +461,14 @@ impl Vm<'_> {
                     if kind == b's' { self.print(item)? } else { self.print_repr(item)? }
                 }
                 b'd' | b'i' | b'u' | b'x' | b'X' | b'o' => {
-                    let whole = match item.kind {
-                        value::FLOAT if !matches!(kind, b'd' | b'i' | b'u') => return Err(Code::TemplateTypeError),
-                        value::FLOAT if item.as_float().abs() < 9.0e18 => item.as_float() as i64,
-                        value::INT | value::BOOL => item.as_int(),
-                        _ if item.is_undefined() => return Err(Self::misuse(item)),
-                        _ => return Err(Code::TemplateTypeError),
+                    let whole = match item.kind() {
+                        value::FLOAT if !matches!(kind, b'd' | b'i' | b'u') => {
+                            return self.fail(Code::TemplateTypeError);
+                        }
+                        value::FLOAT if self.float_of(item).abs() < 9.0e18 => self.float_of(item) as i64,
+                        value::INT | value::BOOL => self.int_of(item),
+                        _ if item.is_undefined() => return self.fail(Self::misuse(item)),
+                        _ => return self.fail(Code::TemplateTypeError),
                     };
                     if whole < 0 || plus || blank {
                         self.text.push(
@@ -477,15 +486,15 @@ impl Vm<'_> {
                 }
                 b'c' if item.is_integer() => {
                     numeric = false;
-                    self.text.push_char(item.as_int().clamp(0, u32::MAX as i64) as u32, content)?;
+                    self.text.push_char(self.int_of(item).clamp(0, u32::MAX as i64) as u32, content)?;
                 }
-                b'c' if item.kind == value::STR && count(self.text.of(item)) == 1 => {
+                b'c' if item.kind() == value::STR && count(self.text.of(item)) == 1 => {
                     numeric = false;
                     self.text.push_str(item)?;
                 }
-                b'c' => return Err(Code::TemplateTypeError),
-                b'a' | b'e' | b'E' | b'f' | b'F' | b'g' | b'G' => return Err(Code::TemplateUnsupported),
-                _ => return Err(Code::TemplateValueError),
+                b'c' => return self.fail(Code::TemplateTypeError),
+                b'a' | b'e' | b'E' | b'f' | b'F' | b'g' | b'G' => return self.fail(Code::TemplateUnsupported),
+                _ => return self.fail(Code::TemplateValueError),
             }
             let mut text = self.text.since(mark);
             if precision && !numeric {
@@ -495,15 +504,15 @@ impl Vm<'_> {
             self.push(text)?;
         }
         if !named
-            && (tuple && used != values.len as usize
-                || !tuple && used == 0 && !matches!(values.kind, value::DICT | value::LIST))
+            && (tuple && used != values.len()
+                || !tuple && used == 0 && !matches!(values.kind(), value::DICT | value::LIST))
         {
-            return Err(Code::TemplateTypeError);
+            return self.fail(Code::TemplateTypeError);
         }
         self.concat(self.sp.saturating_sub(floor))
     }
 
-    fn radix(&mut self, number: u64, kind: u8, least: usize, content: bool) -> Result<(), Code> {
+    fn radix(&mut self, number: u64, kind: u8, least: usize, content: bool) -> Result<(), Fail> {
         let radix = match kind {
             b'o' => 8,
             b'x' | b'X' => 16,
@@ -528,7 +537,7 @@ impl Vm<'_> {
         self.text.push_all(digits.get(24 - length..).unwrap_or(&[]), content)
     }
 
-    fn pad(&mut self, text: Value, width: usize, left: bool, zero: bool) -> Result<Value, Code> {
+    fn pad(&mut self, text: Value, width: usize, left: bool, zero: bool) -> Result<Value, Fail> {
         let missing = width.saturating_sub(count(self.text.of(text)));
         if missing == 0 {
             return Ok(text);
@@ -545,7 +554,7 @@ impl Vm<'_> {
             self.text.push(if zero { b'0' } else { b' ' }, false)?;
         }
         if !left {
-            self.text.push_str(part(text, signed as usize, text.len as usize))?;
+            self.text.push_str(part(text, signed as usize, text.len()))?;
         }
         Ok(self.text.since(mark))
     }

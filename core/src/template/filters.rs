@@ -1,5 +1,6 @@
 //! Filters and tests. Their parameters stand on the stack, complete and in order: the compiler sees to that.
 
+use super::Fail;
 use super::number::{parse_float, parse_int};
 use super::op::{compare, filter, test};
 use super::text::part;
@@ -10,64 +11,65 @@ use crate::error::Code;
 use core::cmp::Ordering;
 
 impl Vm<'_> {
-    pub(super) fn test(&mut self, which: u8) -> Result<bool, Code> {
-        let arg = if matches!(which, test::DIVISIBLEBY | test::SAMEAS) { self.pop()? } else { Value::int(2) };
+    pub(super) fn test(&mut self, which: u8) -> Result<bool, Fail> {
+        let arg = if matches!(which, test::DIVISIBLEBY | test::SAMEAS) { self.pop()? } else { Value::small(2) };
         let item = self.pop()?;
         Ok(match which {
             test::DEFINED => !item.is_undefined(),
             test::UNDEFINED => item.is_undefined(),
-            test::NONE => item.kind == value::NONE,
-            test::STRING => item.kind == value::STR,
+            test::NONE => item.kind() == value::NONE,
+            test::STRING => item.kind() == value::STR,
             test::NUMBER => item.is_number(),
-            test::INTEGER => item.kind == value::INT,
-            test::FLOAT => item.kind == value::FLOAT,
-            test::BOOLEAN => item.kind == value::BOOL,
-            test::ITERABLE => item.is_undefined() || matches!(item.kind, value::STR..=value::GENERATOR | value::LOOP),
-            test::MAPPING => item.kind == value::DICT,
+            test::INTEGER => item.kind() == value::INT,
+            test::FLOAT => item.kind() == value::FLOAT,
+            test::BOOLEAN => item.kind() == value::BOOL,
+            test::ITERABLE => item.is_undefined() || matches!(item.kind(), value::STR..=value::GENERATOR | value::LOOP),
+            test::MAPPING => item.kind() == value::DICT,
             test::SEQUENCE => {
                 item.is_undefined()
-                    || matches!(item.kind, value::STR | value::LIST | value::TUPLE | value::DICT | value::RANGE)
+                    || matches!(item.kind(), value::STR | value::LIST | value::TUPLE | value::DICT | value::RANGE)
             }
-            test::TRUE => item.kind == value::BOOL && item.bits == 1,
-            test::FALSE => item.kind == value::BOOL && item.bits == 0,
+            test::TRUE => item.kind() == value::BOOL && item.at() == 1,
+            test::FALSE => item.kind() == value::BOOL && item.at() == 0,
             test::CALLABLE => {
-                item.is_undefined() || matches!(item.kind, value::MACRO | value::FUNCTION | value::METHOD | value::LOOP)
+                item.is_undefined()
+                    || matches!(item.kind(), value::MACRO | value::FUNCTION | value::METHOD | value::LOOP)
             }
             test::TRUTHY => self.truthy(item),
             test::ODD | test::EVEN | test::DIVISIBLEBY => {
                 let rest = self.binary(super::op::binary::MOD, item, arg)?;
-                self.same(rest, Value::int((which == test::ODD) as i64))
+                self.same(rest, Value::small((which == test::ODD) as i64))
             }
-            test::SAMEAS if matches!(item.kind, value::NONE | value::BOOL) => {
-                item.kind == arg.kind && item.bits == arg.bits
+            test::SAMEAS if matches!(item.kind(), value::NONE | value::BOOL) => {
+                item.kind() == arg.kind() && item.at() == arg.at()
             }
-            test::SAMEAS => return Err(Code::TemplateUnsupported),
-            _ => return Err(Code::TemplateDamaged),
+            test::SAMEAS => return self.fail(Code::TemplateUnsupported),
+            _ => return self.fail(Code::TemplateDamaged),
         })
     }
 
     /// A string without regard to case, anything else as it is.
-    fn fold(&mut self, item: Value, case_sensitive: bool) -> Result<Value, Code> {
-        if item.kind == value::STR && !case_sensitive { self.case(item, Case::Lower, false) } else { Ok(item) }
+    fn fold(&mut self, item: Value, case_sensitive: bool) -> Result<Value, Fail> {
+        if item.kind() == value::STR && !case_sensitive { self.case(item, Case::Lower, false) } else { Ok(item) }
     }
 
     /// The attribute as filters find it: a number, or names and numbers with dots between. None: the item itself.
-    fn path(&mut self, item: Value, path: Value) -> Result<Value, Code> {
-        match path.kind {
+    fn path(&mut self, item: Value, path: Value) -> Result<Value, Fail> {
+        match path.kind() {
             value::NONE => return Ok(item),
             value::STR => {}
             _ => return self.item(item, path),
         }
         let mut found = item;
         let (mut start, mut at) = (0, 0);
-        while at <= path.len as usize {
+        while at <= path.len() {
             let byte = self.text.of(path).get(at).copied().unwrap_or(b'.');
             at = at.wrapping_add(1);
             if byte == b'.' {
-                let name = part(Value { extra: 0, ..path }, start, at.wrapping_sub(1));
+                let name = part(path, start, at.wrapping_sub(1));
                 let digits = self.text.of(name);
                 let number = if digits.iter().all(u8::is_ascii_digit) { parse_int(digits) } else { None };
-                found = self.item(found, number.map_or(name, Value::int))?;
+                found = self.item(found, number.map_or(name, Value::small))?;
                 found = self.bind(found, item)?;
                 start = at;
             }
@@ -76,8 +78,8 @@ impl Vm<'_> {
     }
 
     /// Sorts `items` by `keys`, both lists of the heap, stable in either direction.
-    fn sort(&mut self, keys: Value, items: Value, reverse: bool) -> Result<(), Code> {
-        for index in 1..items.len as usize {
+    fn sort(&mut self, keys: Value, items: Value, reverse: bool) -> Result<(), Fail> {
+        for index in 1..items.len() {
             let (key, item) = (self.entry(keys, index), self.entry(items, index));
             // Binary search: after all that are not greater (not less, in reverse).
             let (mut low, mut high) = (0, index);
@@ -99,8 +101,8 @@ impl Vm<'_> {
     }
 
     /// A copy of a list, and a list of its sort keys.
-    fn keyed(&mut self, list: Value, path: Value, case_sensitive: bool) -> Result<(Value, Value), Code> {
-        let length = list.len as usize;
+    fn keyed(&mut self, list: Value, path: Value, case_sensitive: bool) -> Result<(Value, Value), Fail> {
+        let length = list.len();
         let (keys, items) = (self.alloc(length)?, self.alloc(length)?);
         for index in 0..length {
             let item = self.entry(list, index);
@@ -109,76 +111,82 @@ impl Vm<'_> {
             self.set_heap(keys.wrapping_add(index), key);
             self.set_heap(items.wrapping_add(index), item);
         }
-        let at = |at: usize| Value { flags: list.flags, ..Value::new(value::LIST, length as u32, at as u64) };
+        let at = |at: usize| Value::new(value::LIST, at, length).flagged(list.flags());
         Ok((at(keys), at(items)))
     }
 
     /// The dict with its pairs in the order of the keys.
-    pub(super) fn sorted_dict(&mut self, dict: Value) -> Result<Value, Code> {
-        let pairs = self.listed(Value { kind: value::ITEMS, ..dict })?;
-        let (keys, pairs) = self.keyed(pairs, Value::int(0), true)?;
+    pub(super) fn sorted_dict(&mut self, dict: Value) -> Result<Value, Fail> {
+        let pairs = self.listed(dict.seen_as(value::ITEMS))?;
+        let (keys, pairs) = self.keyed(pairs, Value::small(0), true)?;
         self.sort(keys, pairs, false)?;
-        let at = self.alloc(2 * dict.len as usize)?;
-        for index in 0..dict.len as usize {
+        let at = self.alloc(2 * dict.len())?;
+        for index in 0..dict.len() {
             let pair = self.entry(pairs, index);
             for side in 0..2 {
                 self.set_heap(at.wrapping_add(2 * index).wrapping_add(side), self.entry(pair, side));
             }
         }
-        Ok(Value { bits: at as u64, ..dict })
+        Ok(Value::new(value::DICT, at, dict.len()).flagged(dict.flags()))
     }
 
-    fn int_of(&mut self, item: Value, absent: Value, base: Value) -> Result<Value, Code> {
+    fn to_int(&mut self, item: Value, absent: Value, base: Value) -> Result<Value, Fail> {
         if item.is_undefined() {
-            return Err(Self::misuse(item));
+            return self.fail(Self::misuse(item));
         }
-        let float = match item.kind {
-            value::INT | value::BOOL => return Ok(Value { flags: item.flags, ..Value::int(item.as_int()) }),
-            value::FLOAT => Some(item.as_float()),
+        let float = match item.kind() {
+            value::BOOL..=value::WIDE => return self.sign(item, false),
+            value::FLOAT => Some(self.float_of(item)),
             value::STR => {
-                if base.as_int() != 10 {
-                    return Err(Code::TemplateUnsupported);
+                if self.int_of(base) != 10 {
+                    return self.fail(Code::TemplateUnsupported);
                 }
                 let trimmed = self.strip(item, Value::of(value::NONE), true, true)?;
                 let bytes = self.text.of(trimmed);
                 if let Some(number) = parse_int(bytes) {
                     let whole = number != i64::MAX && number != i64::MIN;
-                    return if whole { Ok(Value::int(number)) } else { Err(Code::TemplateOverflow) };
+                    return if whole { self.integer(number) } else { self.fail(Code::TemplateOverflow) };
                 }
                 parse_float(bytes)
             }
             _ => None,
         };
         match float {
-            Some(float) if float.abs() < 9.0e18 => Ok(Value::int(float as i64)),
-            Some(float) if float.is_finite() => Err(Code::TemplateOverflow),
-            Some(_) if item.kind == value::FLOAT && !item.as_float().is_nan() => Err(Code::TemplateOverflow),
+            Some(float) if float.abs() < 9.0e18 => self.integer(float as i64),
+            Some(float) if float.is_finite() => self.fail(Code::TemplateOverflow),
+            Some(_) if item.kind() == value::FLOAT && !self.float_of(item).is_nan() => {
+                self.fail(Code::TemplateOverflow)
+            }
             _ => Ok(absent),
         }
     }
 
-    fn float_of(&mut self, item: Value, absent: Value) -> Result<Value, Code> {
+    fn to_float(&mut self, item: Value, absent: Value) -> Result<Value, Fail> {
         if item.is_undefined() {
-            return Err(Self::misuse(item));
+            return self.fail(Self::misuse(item));
         }
-        Ok(match item.kind {
-            value::INT | value::BOOL | value::FLOAT => Value::float(item.to_float()),
+        let number = match item.kind() {
+            value::BOOL..=value::FLOAT => Some(self.float_of(item)),
             value::STR => {
                 let trimmed = self.strip(item, Value::of(value::NONE), true, true)?;
-                parse_float(self.text.of(trimmed)).map_or(absent, Value::float)
+                parse_float(self.text.of(trimmed))
             }
-            _ => absent,
-        })
+            _ => None,
+        };
+        match number {
+            Some(number) => self.float(number),
+            None => Ok(absent),
+        }
     }
 
-    fn first_or_last(&mut self, item: Value, last: bool) -> Result<Value, Code> {
-        if item.kind == value::GENERATOR {
+    fn first_or_last(&mut self, item: Value, last: bool) -> Result<Value, Fail> {
+        if item.kind() == value::GENERATOR {
             if last {
-                return Err(Code::TemplateTypeError);
+                return self.fail(Code::TemplateTypeError);
             }
             let list = self.heap_at(item.at());
-            if list.len > 0 {
-                let rest = Value { bits: list.bits.wrapping_add(1), len: list.len.wrapping_sub(1), ..list };
+            if list.len() > 0 {
+                let rest = Value::new(value::LIST, list.at().wrapping_add(1), list.len().wrapping_sub(1));
                 self.set_heap(item.at(), rest);
                 return Ok(self.entry(list, 0));
             }
@@ -193,8 +201,8 @@ impl Vm<'_> {
     }
 
     /// Pops value and parameters of a filter, pushes its result.
-    pub(super) fn filter(&mut self, which: u8) -> Result<(), Code> {
-        let arity = filter::ARITY.get(which as usize).copied().ok_or(Code::TemplateDamaged)? as usize;
+    pub(super) fn filter(&mut self, which: u8) -> Result<(), Fail> {
+        let arity = self.need(filter::ARITY.get(which as usize).copied(), Code::TemplateDamaged)? as usize;
         if which == filter::TOJSON {
             let result = self.tojson()?;
             return self.push(result);
@@ -205,19 +213,19 @@ impl Vm<'_> {
         }
         let [x, y, z] = args;
         let item = self.pop()?;
-        self.charge(item.len as usize / 16)?;
+        self.charge(item.len() / 16)?;
         let result = match which {
             filter::TRIM => {
                 let text = self.string_of(item)?;
                 self.strip(text, x, true, true)?
             }
-            filter::LENGTH => Value::int(self.length(item).ok_or(Code::TemplateTypeError)? as i64),
+            filter::LENGTH => Value::small(self.need(self.length(item), Code::TemplateTypeError)? as i64),
             filter::STRING => self.string_of(item)?,
             filter::ITEMS => {
-                let list = match item.kind {
-                    value::DICT => self.listed(Value { kind: value::ITEMS, ..item })?,
+                let list = match item.kind() {
+                    value::DICT => self.listed(item.seen_as(value::ITEMS))?,
                     _ if item.is_undefined() => self.listed(item)?,
-                    _ => return Err(Code::TemplateTypeError),
+                    _ => return self.fail(Code::TemplateTypeError),
                 };
                 self.generator(list)?
             }
@@ -243,7 +251,7 @@ impl Vm<'_> {
             }
             filter::JOIN => {
                 let mut items = item;
-                if y.kind != value::NONE {
+                if y.kind() != value::NONE {
                     let list = self.listed(item)?;
                     items = self.keyed(list, y, true)?.0;
                 }
@@ -252,26 +260,26 @@ impl Vm<'_> {
             }
             filter::DICTSORT => {
                 if item.is_undefined() {
-                    return Err(Self::misuse(item));
+                    return self.fail(Self::misuse(item));
                 }
-                if item.kind != value::DICT {
-                    return Err(Code::TemplateAttributeError);
+                if item.kind() != value::DICT {
+                    return self.fail(Code::TemplateAttributeError);
                 }
                 let side = match self.text.of(y) {
                     b"key" => 0,
                     b"value" => 1,
-                    _ => return Err(Code::TemplateRuntimeError),
+                    _ => return self.fail(Code::TemplateRuntimeError),
                 };
-                let pairs = self.listed(Value { kind: value::ITEMS, ..item })?;
+                let pairs = self.listed(item.seen_as(value::ITEMS))?;
                 let case_sensitive = self.truthy(x);
-                let (keys, pairs) = self.keyed(pairs, Value::int(side), case_sensitive)?;
+                let (keys, pairs) = self.keyed(pairs, Value::small(side), case_sensitive)?;
                 self.sort(keys, pairs, self.truthy(z))?;
                 pairs
             }
             filter::REPLACE => {
                 let (text, old, new) = (self.string_of(item)?, self.string_of(x)?, self.string_of(y)?);
-                let limit = if z.is_integer() { z.as_int() } else { -1 };
-                let text = Value { flags: text.flags & !value::MARKUP, ..text };
+                let limit = if z.is_integer() { self.int_of(z) } else { -1 };
+                let text = text.flagged(text.flags() & !value::MARKUP);
                 self.replace(text, old, new, limit)?
             }
             filter::INDENT => self.indent(item, x, self.truthy(y), self.truthy(z))?,
@@ -289,23 +297,23 @@ impl Vm<'_> {
                 if which == filter::UNIQUE { self.unique(keys, items)? } else { self.extreme(keys, items, which)? }
             }
             filter::FIRST | filter::LAST => self.first_or_last(item, which == filter::LAST)?,
-            filter::INT => self.int_of(item, x, y)?,
-            filter::FLOAT => self.float_of(item, x)?,
+            filter::INT => self.to_int(item, x, y)?,
+            filter::FLOAT => self.to_float(item, x)?,
             filter::SAFE => {
                 let text = self.string_of(item)?;
-                Value { flags: value::MARKUP, ..text }
+                text.flagged(value::MARKUP)
             }
             filter::ABS => {
-                if item.kind == value::FLOAT {
-                    Value::float(item.as_float().abs())
+                if item.kind() == value::FLOAT {
+                    self.float(self.float_of(item).abs())?
                 } else {
-                    self.sign(item, item.is_integer() && item.as_int() < 0)?
+                    self.sign(item, item.is_integer() && self.int_of(item) < 0)?
                 }
             }
             filter::REVERSE => {
-                let backwards = Value::int(-1);
+                let backwards = Value::small(-1);
                 let none = Value::of(value::NONE);
-                if item.kind == value::STR {
+                if item.kind() == value::STR {
                     self.slice(item, none, none, backwards)?
                 } else {
                     let list = self.listed(item)?;
@@ -317,7 +325,7 @@ impl Vm<'_> {
                 let list = self.listed(item)?;
                 let list = self.keyed(list, x, true)?.0;
                 let mut total = y;
-                for index in 0..list.len as usize {
+                for index in 0..list.len() {
                     let next = self.entry(list, index);
                     total = self.binary(super::op::binary::ADD, total, next)?;
                 }
@@ -328,17 +336,17 @@ impl Vm<'_> {
                 self.escaped(text)?
             }
             filter::ATTRIBUTE => self.path(item, x)?,
-            _ => return Err(Code::TemplateDamaged),
+            _ => return self.fail(Code::TemplateDamaged),
         };
         self.push(result)
     }
 
-    fn unique(&mut self, keys: Value, items: Value) -> Result<Value, Code> {
+    fn unique(&mut self, keys: Value, items: Value) -> Result<Value, Fail> {
         let mut kept = 0usize;
-        for index in 0..items.len as usize {
+        for index in 0..items.len() {
             let (key, item) = (self.entry(keys, index), self.entry(items, index));
-            if matches!(key.kind, value::LIST | value::DICT) {
-                return Err(Code::TemplateTypeError);
+            if matches!(key.kind(), value::LIST | value::DICT) {
+                return self.fail(Code::TemplateTypeError);
             }
             let mut seen = false;
             for earlier in 0..kept {
@@ -351,18 +359,18 @@ impl Vm<'_> {
                 kept = kept.wrapping_add(1);
             }
         }
-        self.generator(Value { len: kept as u32, ..items })
+        self.generator(Value::new(value::LIST, items.at(), kept))
     }
 
-    fn extreme(&mut self, keys: Value, items: Value, which: u8) -> Result<Value, Code> {
+    fn extreme(&mut self, keys: Value, items: Value, which: u8) -> Result<Value, Fail> {
         let mut best = 0;
         let op = if which == filter::MIN { compare::LT } else { compare::GT };
-        for index in 1..items.len as usize {
+        for index in 1..items.len() {
             let (key, other) = (self.entry(keys, index), self.entry(keys, best));
             if self.compare(op, key, other)? {
                 best = index;
             }
         }
-        Ok(if items.len == 0 { Value::of(value::UNDEFINED) } else { self.entry(items, best) })
+        Ok(if items.len() == 0 { Value::of(value::UNDEFINED) } else { self.entry(items, best) })
     }
 }

@@ -3,21 +3,23 @@
 //! The whole input is one object. What stands in its member `vars` is the host's, everything else is content; of `vars`,
 //! `messages`, `tools` and `documents` are content too.
 
+use super::Fail;
 use super::number::{parse_float, parse_int};
 use super::value::{self, Value};
 use super::vm::Vm;
 use crate::error::Code;
 
-const OBJECT: u32 = 1;
-const ARRAY: u32 = 0;
+const OBJECT: usize = 1;
+const ARRAY: usize = 0;
 
 /// Where reading stands. The offset of a fault is `at`.
 #[derive(Debug)]
-pub struct Json {
+pub struct Json<'j> {
     /// Next byte of the input.
     pub at: usize,
+    bytes: &'j [u8],
+    /// Address of the first byte.
     base: usize,
-    end: usize,
     content: bool,
     /// The host's own text, not content.
     plain: bool,
@@ -27,34 +29,35 @@ fn is_member(name: &[u8]) -> bool {
     matches!(name, b"messages" | b"tools" | b"documents")
 }
 
-impl Json {
-    /// Reads `len` bytes that stand at the address `base`. `content` says whose they are.
-    pub fn new(base: usize, len: usize, content: bool) -> Self {
-        Self { at: 0, base, end: len, content, plain: !content }
+impl<'j> Json<'j> {
+    /// Reads `bytes`, which stand at the address `base`. `content` says whose they are.
+    pub fn new(bytes: &'j [u8], base: usize, content: bool) -> Self {
+        Self { at: 0, bytes, base, content, plain: !content }
     }
 
-    fn peek(&self, vm: &Vm<'_>) -> u8 {
-        if self.at < self.end {
-            vm.text.slice(self.base.wrapping_add(self.at), 1).first().copied().unwrap_or(0)
-        } else {
-            0
-        }
+    /// The next byte; 0 at the end, where no JSON has one.
+    fn peek(&self) -> u8 {
+        self.bytes.get(self.at).copied().unwrap_or(0)
+    }
+
+    fn since(&self, start: usize) -> &'j [u8] {
+        self.bytes.get(start..self.at).unwrap_or(&[])
     }
 
     fn bump(&mut self) {
         self.at = self.at.saturating_add(1);
     }
 
-    fn space(&mut self, vm: &Vm<'_>) -> u8 {
-        while matches!(self.peek(vm), b' ' | b'\t' | b'\n' | b'\r') && self.at < self.end {
+    fn space(&mut self) -> u8 {
+        while matches!(self.peek(), b' ' | b'\t' | b'\n' | b'\r') {
             self.bump();
         }
-        self.peek(vm)
+        self.peek()
     }
 
-    fn expect(&mut self, vm: &Vm<'_>, byte: u8) -> Result<(), Code> {
-        if self.space(vm) != byte {
-            return Err(Code::JsonSyntax);
+    fn expect(&mut self, vm: &Vm<'_>, byte: u8) -> Result<(), Fail> {
+        if self.space() != byte {
+            return vm.fail(Code::JsonSyntax);
         }
         self.bump();
         Ok(())
@@ -64,7 +67,7 @@ impl Json {
     ///
     /// # Errors
     /// `JsonSyntax`, `JsonNumber`, `InvalidUtf8` (a lone surrogate), `TemplateMemory`, `TemplateStack`, `TemplateSteps`.
-    pub fn read(&mut self, vm: &mut Vm<'_>) -> Result<Value, Code> {
+    pub fn read(&mut self, vm: &mut Vm<'_>) -> Result<Value, Fail> {
         let floor = vm.sp;
         // Index of the innermost open container's mark, and how deep it is.
         let mut open = floor;
@@ -73,14 +76,14 @@ impl Json {
         loop {
             // A value.
             vm.charge(1)?;
-            let mut done = match self.space(vm) {
+            let mut done = match self.space() {
                 b'{' | b'[' => {
-                    let object = self.peek(vm) == b'{';
+                    let object = self.peek() == b'{';
                     self.bump();
-                    vm.push(Value::new(value::MARK, object as u32, open as u64))?;
+                    vm.push(Value::new(value::MARK, open, object as usize))?;
                     open = vm.sp.saturating_sub(1);
                     depth = depth.saturating_add(1);
-                    if self.space(vm) != if object { b'}' } else { b']' } {
+                    if self.space() != if object { b'}' } else { b']' } {
                         if object {
                             self.key(vm, depth, &mut in_vars)?;
                         }
@@ -94,15 +97,15 @@ impl Json {
             loop {
                 if let Some(item) = done.take() {
                     if depth == 0 {
-                        if self.space(vm) != 0 || self.at < self.end {
-                            return Err(Code::JsonSyntax);
+                        if self.space() != 0 || self.at < self.bytes.len() {
+                            return vm.fail(Code::JsonSyntax);
                         }
                         return Ok(item);
                     }
                     vm.push(item)?;
                 }
-                let object = vm.stack.get(open).map_or(ARRAY, |mark| mark.len);
-                match self.space(vm) {
+                let object = vm.stack_at(open).map_or(ARRAY, Value::len);
+                match self.space() {
                     b',' => {
                         self.bump();
                         if object == OBJECT {
@@ -115,15 +118,15 @@ impl Json {
                         done = Some(self.close(vm, &mut open, object)?);
                         depth = depth.saturating_sub(1);
                     }
-                    _ => return Err(Code::JsonSyntax),
+                    _ => return vm.fail(Code::JsonSyntax),
                 }
             }
         }
     }
 
-    fn key(&mut self, vm: &mut Vm<'_>, depth: usize, in_vars: &mut bool) -> Result<(), Code> {
-        if self.space(vm) != b'"' {
-            return Err(Code::JsonSyntax);
+    fn key(&mut self, vm: &mut Vm<'_>, depth: usize, in_vars: &mut bool) -> Result<(), Fail> {
+        if self.space() != b'"' {
+            return vm.fail(Code::JsonSyntax);
         }
         let key = self.string(vm)?;
         vm.push(key)?;
@@ -137,52 +140,50 @@ impl Json {
         self.expect(vm, b':')
     }
 
-    fn close(&mut self, vm: &mut Vm<'_>, open: &mut usize, object: u32) -> Result<Value, Code> {
-        let mark = vm.stack.get(*open).copied().ok_or(Code::TemplateDamaged)?;
+    fn close(&mut self, vm: &mut Vm<'_>, open: &mut usize, object: usize) -> Result<Value, Fail> {
+        let mark = vm.stack_at(*open)?;
         let first = open.wrapping_add(1);
         let flags = if self.plain { 0 } else { value::CONTENT };
-        let mut out = if object == OBJECT {
+        let out = if object == OBJECT {
             vm.make_dict(first)?
         } else {
             let count = vm.sp.saturating_sub(first);
             vm.make_list(value::LIST, count)?
         };
-        out.flags = flags;
         vm.sp = *open;
         *open = mark.at();
-        Ok(out)
+        Ok(out.flagged(flags))
     }
 
-    fn scalar(&mut self, vm: &mut Vm<'_>) -> Result<Value, Code> {
+    fn scalar(&mut self, vm: &mut Vm<'_>) -> Result<Value, Fail> {
         let start = self.at;
-        let mut out = match self.peek(vm) {
+        let out = match self.peek() {
             b'"' => return self.string(vm),
             b'-' | b'0'..=b'9' => self.number(vm)?,
             _ => {
-                while self.peek(vm).is_ascii_alphabetic() {
+                while self.peek().is_ascii_alphabetic() {
                     self.bump();
                 }
-                match vm.text.slice(self.base.wrapping_add(start), self.at.saturating_sub(start)) {
+                match self.since(start) {
                     b"true" => Value::bool(true),
                     b"false" => Value::bool(false),
                     b"null" => Value::of(value::NONE),
                     _ => {
                         self.at = start;
-                        return Err(Code::JsonSyntax);
+                        return vm.fail(Code::JsonSyntax);
                     }
                 }
             }
         };
-        out.flags = if self.plain { 0 } else { value::CONTENT };
-        Ok(out)
+        Ok(out.flagged(if self.plain { 0 } else { value::CONTENT }))
     }
 
-    fn number(&mut self, vm: &Vm<'_>) -> Result<Value, Code> {
+    fn number(&mut self, vm: &mut Vm<'_>) -> Result<Value, Fail> {
         let start = self.at;
-        while matches!(self.peek(vm), b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9') {
+        while matches!(self.peek(), b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9') {
             self.bump();
         }
-        let text = vm.text.slice(self.base.wrapping_add(start), self.at.saturating_sub(start));
+        let text = self.since(start);
         let digits = text.strip_prefix(b"-").unwrap_or(text);
         let bad = match digits {
             [b'0', b'0'..=b'9', ..] | [] | [b'.', ..] | [.., b'.'] | [b'-' | b'+', ..] => true,
@@ -192,40 +193,40 @@ impl Json {
         };
         if bad {
             self.at = start;
-            return Err(Code::JsonSyntax);
+            return vm.fail(Code::JsonSyntax);
         }
         if digits.iter().all(u8::is_ascii_digit) {
-            let parsed = parse_int(text).ok_or(Code::JsonSyntax)?;
+            let parsed = vm.need(parse_int(text), Code::JsonSyntax)?;
             // Python's integers have no end; ours must not be wrong.
             if digits.len() > 19 || parsed == i64::MAX || parsed == i64::MIN {
                 self.at = start;
-                return Err(Code::JsonNumber);
+                return vm.fail(Code::JsonNumber);
             }
-            return Ok(Value::int(parsed));
+            return vm.integer(parsed);
         }
         match parse_float(text) {
-            Some(parsed) => Ok(Value::float(parsed)),
+            Some(parsed) => vm.float(parsed),
             None => {
                 self.at = start;
-                Err(if digits.len() > super::number::MAX_DIGITS { Code::JsonNumber } else { Code::JsonSyntax })
+                vm.fail(if digits.len() > super::number::MAX_DIGITS { Code::JsonNumber } else { Code::JsonSyntax })
             }
         }
     }
 
-    fn string(&mut self, vm: &mut Vm<'_>) -> Result<Value, Code> {
+    fn string(&mut self, vm: &mut Vm<'_>) -> Result<Value, Fail> {
         self.bump();
         let start = self.at;
         let mark = vm.text.used();
         // Text of the host is copied, since what lies in the input counts as content.
         let mut copied = self.plain && self.content;
         loop {
-            if self.at >= self.end {
-                return Err(Code::JsonSyntax);
+            if self.at >= self.bytes.len() {
+                return vm.fail(Code::JsonSyntax);
             }
-            let byte = self.peek(vm);
+            let byte = self.peek();
             match byte {
                 b'"' => break,
-                0..=31 => return Err(Code::JsonSyntax),
+                0..=31 => return vm.fail(Code::JsonSyntax),
                 b'\\' => {
                     if !copied {
                         vm.text.push_from(self.base.wrapping_add(start), self.at.saturating_sub(start))?;
@@ -245,13 +246,13 @@ impl Json {
         if copied {
             return Ok(vm.text.since(mark));
         }
-        Ok(Value::new(value::STR, len as u32, self.base.wrapping_add(start) as u64))
+        Ok(Value::new(value::STR, self.base.wrapping_add(start), len))
     }
 
-    fn escape(&mut self, vm: &mut Vm<'_>) -> Result<(), Code> {
+    fn escape(&mut self, vm: &mut Vm<'_>) -> Result<(), Fail> {
         let start = self.at;
         self.bump();
-        let plain = match self.peek(vm) {
+        let plain = match self.peek() {
             b'n' => b'\n',
             b't' => b'\t',
             b'r' => b'\r',
@@ -259,15 +260,15 @@ impl Json {
             b'f' => 12,
             byte @ (b'"' | b'\\' | b'/') => byte,
             b'u' => 0,
-            _ => return Err(Code::JsonSyntax),
+            _ => return vm.fail(Code::JsonSyntax),
         };
         self.bump();
         let mut point = plain as u32;
         if plain == 0 {
             point = self.hex(vm)?;
-            if matches!(point, 0xd800..=0xdbff) && self.peek(vm) == b'\\' {
+            if matches!(point, 0xd800..=0xdbff) && self.peek() == b'\\' {
                 self.bump();
-                if self.peek(vm) == b'u' {
+                if self.peek() == b'u' {
                     self.bump();
                     let low = self.hex(vm)?;
                     if matches!(low, 0xdc00..=0xdfff) {
@@ -277,16 +278,16 @@ impl Json {
             }
             if char::from_u32(point).is_none() {
                 self.at = start;
-                return Err(Code::InvalidUtf8);
+                return vm.fail(Code::InvalidUtf8);
             }
         }
         vm.text.push_char(point, !self.plain)
     }
 
-    fn hex(&mut self, vm: &Vm<'_>) -> Result<u32, Code> {
+    fn hex(&mut self, vm: &Vm<'_>) -> Result<u32, Fail> {
         let mut value = 0;
         for _ in 0..4 {
-            let digit = (self.peek(vm) as char).to_digit(16).ok_or(Code::JsonSyntax)?;
+            let digit = vm.need((self.peek() as char).to_digit(16), Code::JsonSyntax)?;
             value = value << 4 | digit;
             self.bump();
         }

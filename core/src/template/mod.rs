@@ -87,8 +87,12 @@ impl Program<'_> {
     fn string(&self, index: usize) -> Value {
         let (at, packed) = (u32_at(self.strings, 2 * index), u32_at(self.strings, 2 * index + 1));
         let (at, packed) = (at.unwrap_or(0), packed.unwrap_or(0));
-        let extra = (packed >> 24) as u16 + 1;
-        Value { extra, ..Value::new(value::STR, packed & 0xff_ffff, at as u64) }
+        Value::new(value::STR, at as usize, (packed & 0xff_ffff) as usize)
+    }
+
+    /// The number of an attribute's name.
+    fn attribute_number(&self, index: usize) -> u8 {
+        (u32_at(self.strings, 2 * index + 1).unwrap_or(0) >> 24) as u8
     }
 
     fn macro_at(&self, index: usize) -> Option<Macro> {
@@ -132,6 +136,10 @@ fn code_of(number: usize) -> Code {
         _ => Code::TemplateRuntimeError,
     }
 }
+
+/// A step of the machine failed. Why stands in the machine, so that a value and this fit one word together.
+#[derive(Clone, Copy, Debug)]
+struct Fail;
 
 /// What a rendering left in the output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -252,26 +260,26 @@ impl<'a> Template<'a> {
             return Err(refuse(Code::OutputBufferExceeded));
         }
         // Half the memory for values, the rest for text with one bit per byte.
-        let words = memory.len() / 4 * 2;
-        let (values, text) = memory.split_at_mut_checked(words).unwrap_or_default();
-        let values = bytemuck::try_cast_slice_mut(values).map_err(|_| refuse(Code::TemplateMemory))?;
+        let (values, text) = memory.split_at_mut_checked(memory.len() / 2).unwrap_or_default();
+        let values = values.get_mut(..values.len().min(1 << value::FIELD)).unwrap_or_default();
         let text: &mut [u8] = bytemuck::try_cast_slice_mut(text).map_err(|_| refuse(Code::TemplateMemory))?;
         let bits = text.len().div_ceil(9);
         let (bits, arena) = text.split_at_mut_checked(bits).unwrap_or_default();
         let text = Text::new(self.section, input, arena, bits).map_err(refuse)?;
         let mut vm = Vm::new(self.program, self.unicode, text, values, out, content, now);
 
-        let mut json = Json::new(self.defaults_at, self.defaults.len(), false);
+        let mut json = Json::new(self.defaults, self.defaults_at, false);
         vm.defaults = json.read(&mut vm).map_err(|_| refuse(Code::TemplateDamaged))?;
-        let mut json = Json::new(vm.text.input_base(), input.len(), true);
-        let object =
-            json.read(&mut vm).and_then(|read| if read.kind == value::DICT { Ok(read) } else { Err(Code::JsonSyntax) });
-        match object {
-            Ok(object) => vm.input = object,
-            Err(code) => return Err(Refusal { error: Error::new(code).at(json.at as u64), message: 0 }),
+        let mut json = Json::new(input, vm.text.input_base(), true);
+        match json.read(&mut vm) {
+            Ok(object) if object.kind() == value::DICT => vm.input = object,
+            read => {
+                let code = if read.is_ok() { Code::JsonSyntax } else { vm.why() };
+                return Err(Refusal { error: Error::new(code).at(json.at as u64), message: 0 });
+            }
         }
         if let Some(vars) = vm.member(vm.input, b"vars") {
-            if vars.kind != value::DICT {
+            if vars.kind() != value::DICT {
                 return Err(refuse(Code::JsonSyntax));
             }
             vm.vars = vars;
@@ -281,7 +289,8 @@ impl<'a> Template<'a> {
                 let (has_bos, has_eos) = (vm.has_token(b"bos_token", true), vm.has_token(b"eos_token", false));
                 Ok(Rendered { len: vm.out_len, has_bos, has_eos })
             }
-            Err(code) => {
+            Err(Fail) => {
+                let code = vm.why();
                 let mut error = Error::new(code);
                 error.offset = self.program.position(vm.at);
                 let spoken =
@@ -294,14 +303,14 @@ impl<'a> Template<'a> {
 
 impl Vm<'_> {
     fn member(&self, dict: Value, name: &[u8]) -> Option<Value> {
-        let index = (0..dict.len as usize).find(|&index| self.text.of(self.entry(dict, index)) == name)?;
-        Some(self.entry(Value { kind: value::VALUES, ..dict }, index))
+        let index = (0..dict.len()).find(|&index| self.text.of(self.entry(dict, index)) == name)?;
+        Some(self.entry(dict.seen_as(value::VALUES), index))
     }
 
     /// Whether the text begins (or ends) with a token that the template itself wrote.
     fn has_token(&self, name: &[u8], begins: bool) -> bool {
         let token = self.member(self.vars, name).or_else(|| self.member(self.defaults, name));
-        let Some(token) = token.filter(|token| token.kind == value::STR && token.len > 0) else { return false };
+        let Some(token) = token.filter(|token| token.kind() == value::STR && token.len() > 0) else { return false };
         let (token, text) = (self.text.of(token), self.out.get(..self.out_len).unwrap_or(&[]));
         let from = if begins { 0 } else { text.len().saturating_sub(token.len()) };
         let there = if begins { text.starts_with(token) } else { text.ends_with(token) };

@@ -242,13 +242,13 @@ pub mod function {
     /// Their names; the index is the function.
     pub const NAMES: [&str; 5] = ["namespace", "raise_exception", "strftime_now", "range", "dict"];
     /// `namespace(**kw)`
-    pub const NAMESPACE: u32 = 0;
+    pub const NAMESPACE: usize = 0;
     /// `raise_exception(message)`
-    pub const RAISE_EXCEPTION: u32 = 1;
+    pub const RAISE_EXCEPTION: usize = 1;
     /// `strftime_now(format)`
-    pub const STRFTIME_NOW: u32 = 2;
+    pub const STRFTIME_NOW: usize = 2;
     /// `range(start, stop, step)`
-    pub const RANGE: u32 = 3;
+    pub const RANGE: usize = 3;
     /// `dict(**kw)`
-    pub const DICT: u32 = 4;
+    pub const DICT: usize = 4;
 }

@@ -1,5 +1,6 @@
 //! Values to text: Python's `str` and `repr`, and its `json.dumps`.
 
+use super::Fail;
 use super::number::{decimal, shortest};
 use super::text::decode;
 use super::unicode::PRINTABLE;
@@ -23,8 +24,8 @@ const REPR: Style = Style { json: false, ascii: false, sort: false, separators: 
 
 impl Vm<'_> {
     /// Appends Python's `str` of a value.
-    pub(super) fn print(&mut self, item: Value) -> Result<(), Code> {
-        match item.kind {
+    pub(super) fn print(&mut self, item: Value) -> Result<(), Fail> {
+        match item.kind() {
             value::STR => self.text.push_str(item),
             value::MISSING | value::UNDEFINED | value::UNSAFE => Ok(()),
             _ => self.write(item, REPR),
@@ -32,36 +33,36 @@ impl Vm<'_> {
     }
 
     /// Appends Python's `repr` of a value.
-    pub(super) fn print_repr(&mut self, item: Value) -> Result<(), Code> {
+    pub(super) fn print_repr(&mut self, item: Value) -> Result<(), Fail> {
         self.write(item, REPR)
     }
 
     /// The filter `tojson`: value, ensure_ascii, indent, separators, sort_keys on the stack.
-    pub(super) fn tojson(&mut self) -> Result<Value, Code> {
+    pub(super) fn tojson(&mut self) -> Result<Value, Fail> {
         let (sort, separators, indent, ascii, item) = (self.pop()?, self.pop()?, self.pop()?, self.pop()?, self.pop()?);
         let mark = self.text.used();
-        let indent = match indent.kind {
+        let indent = match indent.kind() {
             value::NONE => None,
             value::STR => Some(indent),
             value::INT | value::BOOL => {
-                for _ in 0..indent.as_int().clamp(0, super::MAX_WIDTH as i64) {
+                for _ in 0..self.int_of(indent).clamp(0, super::MAX_WIDTH as i64) {
                     self.text.push(b' ', false)?;
                 }
                 Some(self.text.since(mark))
             }
-            _ => return Err(Code::TemplateTypeError),
+            _ => return self.fail(Code::TemplateTypeError),
         };
-        let separators = match separators.kind {
+        let separators = match separators.kind() {
             value::NONE => None,
-            value::LIST | value::TUPLE if separators.len == 2 => {
+            value::LIST | value::TUPLE if separators.len() == 2 => {
                 let (item, key) = (self.entry(separators, 0), self.entry(separators, 1));
-                if item.kind != value::STR || key.kind != value::STR {
-                    return Err(Code::TemplateTypeError);
+                if item.kind() != value::STR || key.kind() != value::STR {
+                    return self.fail(Code::TemplateTypeError);
                 }
                 Some((item, key))
             }
-            value::LIST | value::TUPLE => return Err(Code::TemplateValueError),
-            _ => return Err(Code::TemplateTypeError),
+            value::LIST | value::TUPLE => return self.fail(Code::TemplateValueError),
+            _ => return self.fail(Code::TemplateTypeError),
         };
         let style = Style { json: true, ascii: self.truthy(ascii), sort: self.truthy(sort), separators, indent };
         let start = self.text.used();
@@ -69,7 +70,7 @@ impl Vm<'_> {
         Ok(self.text.since(start))
     }
 
-    fn newline(&mut self, style: Style, depth: usize, content: bool) -> Result<(), Code> {
+    fn newline(&mut self, style: Style, depth: usize, content: bool) -> Result<(), Fail> {
         let Some(indent) = style.indent else { return Ok(()) };
         self.text.push(b'\n', content)?;
         for _ in 0..depth {
@@ -79,25 +80,25 @@ impl Vm<'_> {
     }
 
     /// Writes a value with all it holds. What is open stands on the stack: container and next index.
-    fn write(&mut self, item: Value, style: Style) -> Result<(), Code> {
+    fn write(&mut self, item: Value, style: Style) -> Result<(), Fail> {
         let floor = self.sp;
         self.begin(item, style)?;
         while self.sp > floor {
             self.charge(1)?;
             let (position, container) = (self.pop()?, self.pop()?);
             let index = position.at();
-            let content = container.flags & value::CONTENT != 0;
-            let dict = container.kind == value::DICT;
-            let total = (container.len as usize) << dict as u32;
+            let content = container.is_content();
+            let dict = container.kind() == value::DICT;
+            let total = (container.len()) << dict as u32;
             let depth = (self.sp.saturating_sub(floor) / 2).wrapping_add(1);
             if index >= total {
                 if total > 0 {
                     self.newline(style, depth.wrapping_sub(1), content)?;
                 }
-                if container.kind == value::TUPLE && total == 1 && !style.json {
+                if container.kind() == value::TUPLE && total == 1 && !style.json {
                     self.text.push(b',', content)?;
                 }
-                self.text.push(Self::bracket(container.kind, style, false), content)?;
+                self.text.push(Self::bracket(container.kind(), style, false), content)?;
                 continue;
             }
             let value_of_pair = dict && index % 2 == 1;
@@ -111,12 +112,12 @@ impl Vm<'_> {
             if !value_of_pair {
                 self.newline(style, depth, content)?;
             }
-            let entry = match container.kind {
+            let entry = match container.kind() {
                 value::RANGE => self.entry(container, index),
                 _ => self.heap_at(container.at().wrapping_add(index)),
             };
             self.push(container)?;
-            self.push(Value::new(value::MARK, 0, index.wrapping_add(1) as u64))?;
+            self.push(Value::new(value::MARK, index.wrapping_add(1), 0))?;
             if style.json && dict && !value_of_pair {
                 self.json_key(entry, style)?;
             } else {
@@ -138,30 +139,30 @@ impl Vm<'_> {
     }
 
     /// Writes a leaf, or opens a container.
-    fn begin(&mut self, item: Value, style: Style) -> Result<(), Code> {
-        let content = item.flags & value::CONTENT != 0;
-        match item.kind {
+    fn begin(&mut self, item: Value, style: Style) -> Result<(), Fail> {
+        let content = item.is_content();
+        match item.kind() {
             value::NONE => self.text.push_all(if style.json { b"null" } else { b"None" }, content),
             value::BOOL => {
                 let words: [&[u8]; 2] = if style.json { [b"false", b"true"] } else { [b"False", b"True"] };
-                self.text.push_all(if item.bits != 0 { words[1] } else { words[0] }, content)
+                self.text.push_all(if item.at() != 0 { words[1] } else { words[0] }, content)
             }
-            value::INT => self.write_int(item.as_int(), content),
-            value::FLOAT => self.write_float(item.as_float(), style.json, content),
+            value::INT | value::WIDE => self.write_int(self.int_of(item), content),
+            value::FLOAT => self.write_float(self.float_of(item), style.json, content),
             value::STR if style.json => self.json_text(item, style.ascii),
             value::STR => self.repr_text(item),
             value::LIST | value::TUPLE | value::DICT => {
-                let item = if style.sort && item.kind == value::DICT { self.sorted_dict(item)? } else { item };
-                self.text.push(Self::bracket(item.kind, style, true), content)?;
+                let item = if style.sort && item.kind() == value::DICT { self.sorted_dict(item)? } else { item };
+                self.text.push(Self::bracket(item.kind(), style, true), content)?;
                 self.push(item)?;
                 self.push(Value::new(value::MARK, 0, 0))
             }
-            _ if style.json => Err(Code::TemplateTypeError),
+            _ if style.json => self.fail(Code::TemplateTypeError),
             value::UNDEFINED | value::UNSAFE => self.text.push_all(b"Undefined", false),
             value::RANGE => {
                 let (start, step) =
-                    (self.heap_at(item.at()).as_int(), self.heap_at(item.at().wrapping_add(1)).as_int());
-                let stop = self.heap_at(item.at().wrapping_add(2)).as_int();
+                    (self.heap_at(item.at()).inline(), self.heap_at(item.at().wrapping_add(1)).inline());
+                let stop = self.heap_at(item.at().wrapping_add(2)).inline();
                 self.text.push_all(b"range(", false)?;
                 self.write_int(start, false)?;
                 self.text.push_all(b", ", false)?;
@@ -173,25 +174,25 @@ impl Vm<'_> {
                 self.text.push(b')', false)
             }
             // What Python prints for the others holds an address of memory.
-            _ => Err(Code::TemplateUnsupported),
+            _ => self.fail(Code::TemplateUnsupported),
         }
     }
 
-    fn json_key(&mut self, key: Value, style: Style) -> Result<(), Code> {
-        match key.kind {
+    fn json_key(&mut self, key: Value, style: Style) -> Result<(), Fail> {
+        match key.kind() {
             value::STR => self.json_text(key, style.ascii),
-            value::NONE | value::BOOL | value::INT | value::FLOAT => {
-                let content = key.flags & value::CONTENT != 0;
+            value::NONE..=value::FLOAT => {
+                let content = key.is_content();
                 self.text.push(b'"', content)?;
                 self.begin(key, style)?;
                 self.text.push(b'"', content)
             }
-            _ => Err(Code::TemplateTypeError),
+            _ => self.fail(Code::TemplateTypeError),
         }
     }
 
     /// Appends a decimal integer.
-    pub(super) fn write_int(&mut self, number: i64, content: bool) -> Result<(), Code> {
+    pub(super) fn write_int(&mut self, number: i64, content: bool) -> Result<(), Fail> {
         if number < 0 {
             self.text.push(b'-', content)?;
         }
@@ -201,7 +202,7 @@ impl Vm<'_> {
     }
 
     /// Appends Python's `repr` of a float: the shortest digits that read back, an exponent below 1e-4 and from 1e16 on.
-    pub(super) fn write_float(&mut self, number: f64, json: bool, content: bool) -> Result<(), Code> {
+    pub(super) fn write_float(&mut self, number: f64, json: bool, content: bool) -> Result<(), Fail> {
         if number.is_nan() {
             return self.text.push_all(if json { b"NaN" } else { b"nan" }, content);
         }
@@ -244,7 +245,7 @@ impl Vm<'_> {
         self.write_int(exponent.unsigned_abs() as i64, content)
     }
 
-    fn hex(&mut self, prefix: u8, value: u32, digits: u32, content: bool) -> Result<(), Code> {
+    fn hex(&mut self, prefix: u8, value: u32, digits: u32, content: bool) -> Result<(), Fail> {
         self.text.push(b'\\', content)?;
         self.text.push(prefix, content)?;
         for digit in (0..digits).rev() {
@@ -254,12 +255,12 @@ impl Vm<'_> {
         Ok(())
     }
 
-    fn json_text(&mut self, item: Value, ascii: bool) -> Result<(), Code> {
-        self.charge(item.len as usize / 8)?;
-        let quotes = item.len > 0 && self.text.is_content(item.at());
+    fn json_text(&mut self, item: Value, ascii: bool) -> Result<(), Fail> {
+        self.charge(item.len() / 8)?;
+        let quotes = item.len() > 0 && self.text.is_content(item.at());
         self.text.push(b'"', quotes)?;
         let mut index = 0;
-        while index < item.len as usize {
+        while index < item.len() {
             let at = item.at().wrapping_add(index);
             let (point, len) = decode(self.text.of(item), index);
             let content = self.text.is_content(at);
@@ -290,17 +291,17 @@ impl Vm<'_> {
         self.text.push(b'"', quotes)
     }
 
-    fn repr_text(&mut self, item: Value) -> Result<(), Code> {
-        self.charge(item.len as usize / 4)?;
+    fn repr_text(&mut self, item: Value) -> Result<(), Fail> {
+        self.charge(item.len() / 4)?;
         let bytes = self.text.of(item);
         let quote = if bytes.contains(&b'\'') && !bytes.contains(&b'"') { b'"' } else { b'\'' };
-        let quotes = item.len > 0 && self.text.is_content(item.at());
-        if item.flags & value::MARKUP != 0 {
+        let quotes = item.len() > 0 && self.text.is_content(item.at());
+        if item.flags() & value::MARKUP != 0 {
             self.text.push_all(b"Markup(", false)?;
         }
         self.text.push(quote, quotes)?;
         let mut index = 0;
-        while index < item.len as usize {
+        while index < item.len() {
             let at = item.at().wrapping_add(index);
             let (point, len) = decode(self.text.of(item), index);
             let content = self.text.is_content(at);
@@ -330,7 +331,7 @@ impl Vm<'_> {
             index = index.wrapping_add(len.max(1));
         }
         self.text.push(quote, quotes)?;
-        if item.flags & value::MARKUP != 0 {
+        if item.flags() & value::MARKUP != 0 {
             self.text.push(b')', false)?;
         }
         Ok(())

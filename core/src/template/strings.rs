@@ -1,5 +1,6 @@
 //! String operations on values: strip, case, split, join, replace. Each byte keeps its provenance.
 
+use super::Fail;
 use super::text::{decode, find, find_last, part};
 use super::unicode::{self, CASE_IGNORABLE, CASED, Case};
 use super::value::{self, Value};
@@ -8,11 +9,11 @@ use crate::error::Code;
 
 impl Vm<'_> {
     /// `strip`, `lstrip`, `rstrip`: without a set of characters, white space.
-    pub(super) fn strip(&self, text: Value, set: Value, left: bool, right: bool) -> Result<Value, Code> {
-        let chars = match set.kind {
+    pub(super) fn strip(&self, text: Value, set: Value, left: bool, right: bool) -> Result<Value, Fail> {
+        let chars = match set.kind() {
             value::STR => Some(self.text.of(set)),
             value::NONE | value::MISSING => None,
-            _ => return Err(Code::TemplateTypeError),
+            _ => return self.fail(Code::TemplateTypeError),
         };
         let bytes = self.text.of(text);
         let strips = |at: usize| {
@@ -66,7 +67,7 @@ impl Vm<'_> {
         }
     }
 
-    fn push_case(&mut self, text: Value, at: usize, case: Case) -> Result<usize, Code> {
+    fn push_case(&mut self, text: Value, at: usize, case: Case) -> Result<usize, Fail> {
         let bytes = self.text.of(text);
         let (point, len) = decode(bytes, at);
         let content = self.text.is_content(text.at().wrapping_add(at));
@@ -87,22 +88,22 @@ impl Vm<'_> {
     }
 
     /// `upper`, `lower`; with `first` only the first character in that case and the rest lower.
-    pub(super) fn case(&mut self, text: Value, case: Case, first: bool) -> Result<Value, Code> {
-        self.charge(text.len as usize / 4)?;
+    pub(super) fn case(&mut self, text: Value, case: Case, first: bool) -> Result<Value, Fail> {
+        self.charge(text.len() / 4)?;
         let mark = self.text.used();
         let mut at = 0;
-        while at < text.len as usize {
+        while at < text.len() {
             at = self.push_case(text, at, if first && at > 0 { Case::Lower } else { case })?;
         }
-        Ok(Value { flags: text.flags, ..self.text.since(mark) })
+        Ok(self.text.since(mark).flagged(text.flags()))
     }
 
     /// The method `title` (a word begins after what is no letter) or the filter (after blanks, dashes and brackets).
-    pub(super) fn title(&mut self, text: Value, method: bool) -> Result<Value, Code> {
-        self.charge(text.len as usize / 4)?;
+    pub(super) fn title(&mut self, text: Value, method: bool) -> Result<Value, Fail> {
+        self.charge(text.len() / 4)?;
         let mark = self.text.used();
         let (mut at, mut inside) = (0, false);
-        while at < text.len as usize {
+        while at < text.len() {
             let (point, _) = decode(self.text.of(text), at);
             let case = match (inside, method) {
                 (true, _) => Case::Lower,
@@ -116,35 +117,35 @@ impl Vm<'_> {
                 !unicode::is_space(point) && !matches!(point, 0x2d | 0x28 | 0x7b | 0x5b | 0x3c)
             };
         }
-        Ok(Value { flags: text.flags & !value::MARKUP, ..self.text.since(mark) })
+        Ok(self.text.since(mark).flagged(text.flags() & !value::MARKUP))
     }
 
     /// `split` and `rsplit`, at white space without a separator. `limit` is the largest number of cuts.
-    pub(super) fn split(&mut self, text: Value, separator: Value, limit: i64, from_right: bool) -> Result<Value, Code> {
+    pub(super) fn split(&mut self, text: Value, separator: Value, limit: i64, from_right: bool) -> Result<Value, Fail> {
         let floor = self.sp;
         let mut left = if limit < 0 { i64::MAX } else { limit };
-        self.charge(text.len as usize / 8)?;
-        match separator.kind {
+        self.charge(text.len() / 8)?;
+        match separator.kind() {
             value::NONE | value::MISSING => {
                 let mut rest = self.strip(text, separator, !from_right, from_right)?;
-                while rest.len > 0 {
+                while rest.len() > 0 {
                     let cut = if left > 0 { self.word(rest, from_right) } else { None };
                     left = left.saturating_sub(1);
                     match cut {
                         Some((before, after)) => {
-                            let (head, tail) = (part(rest, 0, before), part(rest, after, rest.len as usize));
+                            let (head, tail) = (part(rest, 0, before), part(rest, after, rest.len()));
                             self.push(if from_right { tail } else { head })?;
                             rest =
                                 self.strip(if from_right { head } else { tail }, separator, !from_right, from_right)?;
                         }
                         None => {
                             self.push(rest)?;
-                            rest.len = 0;
+                            rest = part(rest, 0, 0);
                         }
                     }
                 }
             }
-            value::STR if separator.len == 0 => return Err(Code::TemplateValueError),
+            value::STR if separator.len() == 0 => return self.fail(Code::TemplateValueError),
             value::STR => {
                 let mut rest = text;
                 loop {
@@ -152,8 +153,8 @@ impl Vm<'_> {
                     let hit = if from_right { find_last(bytes, needle) } else { find(bytes, needle, 0) };
                     match hit.filter(|_| left > 0) {
                         Some(at) => {
-                            let after = at.wrapping_add(separator.len as usize);
-                            let (head, tail) = (part(rest, 0, at), part(rest, after, rest.len as usize));
+                            let after = at.wrapping_add(separator.len());
+                            let (head, tail) = (part(rest, 0, at), part(rest, after, rest.len()));
                             self.push(if from_right { tail } else { head })?;
                             rest = if from_right { head } else { tail };
                         }
@@ -166,10 +167,10 @@ impl Vm<'_> {
                     left = left.saturating_sub(1);
                 }
             }
-            _ => return Err(Code::TemplateTypeError),
+            _ => return self.fail(Code::TemplateTypeError),
         }
         let list = self.make_list(value::LIST, self.sp.saturating_sub(floor))?;
-        let count = list.len as usize;
+        let count = list.len();
         for index in 0..if from_right { count / 2 } else { 0 } {
             let (low, high) =
                 (list.at().wrapping_add(index), list.at().wrapping_add(count).wrapping_sub(index).wrapping_sub(1));
@@ -200,11 +201,11 @@ impl Vm<'_> {
     }
 
     /// Python's `splitlines()`.
-    pub(super) fn split_lines(&mut self, text: Value) -> Result<Value, Code> {
-        self.charge(text.len as usize / 8)?;
+    pub(super) fn split_lines(&mut self, text: Value) -> Result<Value, Fail> {
+        self.charge(text.len() / 8)?;
         let floor = self.sp;
         let (mut start, mut at) = (0, 0);
-        while at < text.len as usize {
+        while at < text.len() {
             let bytes = self.text.of(text);
             let (point, len) = decode(bytes, at);
             let mut next = at.wrapping_add(len.max(1));
@@ -217,24 +218,24 @@ impl Vm<'_> {
             }
             at = next;
         }
-        if start < text.len as usize {
-            self.push(part(text, start, text.len as usize))?;
+        if start < text.len() {
+            self.push(part(text, start, text.len()))?;
         }
         self.make_list(value::LIST, self.sp.saturating_sub(floor))
     }
 
     /// `replace` of at most `limit` places; all when negative.
-    pub(super) fn replace(&mut self, text: Value, old: Value, new: Value, limit: i64) -> Result<Value, Code> {
-        if old.kind != value::STR || new.kind != value::STR {
-            return Err(Code::TemplateTypeError);
+    pub(super) fn replace(&mut self, text: Value, old: Value, new: Value, limit: i64) -> Result<Value, Fail> {
+        if old.kind() != value::STR || new.kind() != value::STR {
+            return self.fail(Code::TemplateTypeError);
         }
-        self.charge((text.len as usize / 16).saturating_mul(old.len as usize / 16 + 1))?;
+        self.charge((text.len() / 16).saturating_mul(old.len() / 16 + 1))?;
         let mark = self.text.used();
         let mut left = if limit < 0 { i64::MAX } else { limit };
         let mut at = 0;
         while left > 0 {
             let bytes = self.text.of(text);
-            if old.len == 0 {
+            if old.len() == 0 {
                 // Between all characters, and at both ends.
                 let (_, len) = decode(bytes, at);
                 self.text.push_str(new)?;
@@ -247,51 +248,51 @@ impl Vm<'_> {
                 let Some(hit) = find(bytes, self.text.of(old), at) else { break };
                 self.text.push_from(text.at().wrapping_add(at), hit.wrapping_sub(at))?;
                 self.text.push_str(new)?;
-                at = hit.wrapping_add(old.len as usize);
+                at = hit.wrapping_add(old.len());
             }
             self.charge(1)?;
             left = left.saturating_sub(1);
         }
-        self.text.push_from(text.at().wrapping_add(at), (text.len as usize).saturating_sub(at))?;
-        Ok(Value { flags: text.flags, ..self.text.since(mark) })
+        self.text.push_from(text.at().wrapping_add(at), (text.len()).saturating_sub(at))?;
+        Ok(self.text.since(mark).flagged(text.flags()))
     }
 
     /// `separator.join(items)`. Without `convert` an item that is no string is an error.
-    pub(super) fn join(&mut self, separator: Value, items: Value, convert: bool) -> Result<Value, Code> {
+    pub(super) fn join(&mut self, separator: Value, items: Value, convert: bool) -> Result<Value, Fail> {
         let list = self.listed(items)?;
         let mark = self.text.used();
-        for index in 0..list.len as usize {
+        for index in 0..list.len() {
             let item = self.entry(list, index);
-            if !convert && item.kind != value::STR {
-                return Err(Code::TemplateTypeError);
+            if !convert && item.kind() != value::STR {
+                return self.fail(Code::TemplateTypeError);
             }
             if index > 0 {
                 self.text.push_str(separator)?;
             }
-            self.charge(1 + item.len as usize / 16)?;
+            self.charge(1 + item.len() / 16)?;
             self.print(item)?;
         }
         Ok(self.text.since(mark))
     }
 
     /// The filter `indent`.
-    pub(super) fn indent(&mut self, text: Value, width: Value, first: bool, blank: bool) -> Result<Value, Code> {
+    pub(super) fn indent(&mut self, text: Value, width: Value, first: bool, blank: bool) -> Result<Value, Fail> {
         if text.is_undefined() {
-            return Err(Self::misuse(text));
+            return self.fail(Self::misuse(text));
         }
-        if text.kind != value::STR {
-            return Err(Code::TemplateTypeError);
+        if text.kind() != value::STR {
+            return self.fail(Code::TemplateTypeError);
         }
-        let indent = match width.kind {
+        let indent = match width.kind() {
             value::STR => width,
             value::INT | value::BOOL => {
                 let mark = self.text.used();
-                for _ in 0..width.as_int().clamp(0, super::MAX_WIDTH as i64) {
+                for _ in 0..self.int_of(width).clamp(0, super::MAX_WIDTH as i64) {
                     self.text.push(b' ', false)?;
                 }
                 self.text.since(mark)
             }
-            _ => return Err(Code::TemplateTypeError),
+            _ => return self.fail(Code::TemplateTypeError),
         };
         // The reference appends a line end, so that an empty last line counts.
         let mark = self.text.used();
@@ -300,16 +301,16 @@ impl Vm<'_> {
         let closed = self.text.since(mark);
         let lines = self.split_lines(closed)?;
         let mark = self.text.used();
-        for index in 0..lines.len as usize {
+        for index in 0..lines.len() {
             let line = self.entry(lines, index);
             if index > 0 {
                 self.text.push(b'\n', false)?;
             }
-            if index == 0 && first || index > 0 && (blank || line.len > 0) {
+            if index == 0 && first || index > 0 && (blank || line.len() > 0) {
                 self.text.push_str(indent)?;
             }
             self.text.push_str(line)?;
         }
-        Ok(Value { flags: text.flags, ..self.text.since(mark) })
+        Ok(self.text.since(mark).flagged(text.flags()))
     }
 }

@@ -1,6 +1,7 @@
 //! The text of a rendering: one address space over the template's section, the input and an arena that only grows,
 //! with one bit per byte of the arena that says whether the byte is content.
 
+use super::Fail;
 use super::value::{self, Value};
 use crate::error::Code;
 
@@ -32,7 +33,7 @@ impl<'m> Text<'m> {
     pub fn new(section: &'m [u8], input: &'m [u8], arena: &'m mut [u8], bits: &'m mut [u8]) -> Result<Self, Code> {
         let total = section.len().checked_add(input.len()).and_then(|n| n.checked_add(arena.len()));
         match total {
-            Some(total) if u32::try_from(total).is_ok() && bits.len().saturating_mul(8) >= arena.len() => {
+            Some(total) if total >> value::FIELD == 0 && bits.len().saturating_mul(8) >= arena.len() => {
                 Ok(Self { section, input, arena, bits, used: 0 })
             }
             _ => Err(Code::TemplateMemory),
@@ -73,7 +74,7 @@ impl<'m> Text<'m> {
 
     /// The bytes of a string value.
     pub fn of(&self, value: Value) -> &[u8] {
-        self.slice(value.at(), value.len as usize)
+        self.slice(value.at(), value.len())
     }
 
     /// Whether the byte at an address is content.
@@ -87,16 +88,16 @@ impl<'m> Text<'m> {
         }
     }
 
-    /// Appends one byte.
-    pub fn push(&mut self, byte: u8, content: bool) -> Result<(), Code> {
-        *self.arena.get_mut(self.used).ok_or(Code::TemplateMemory)? = byte;
+    /// Appends one byte. All that can fail here is that the memory is full.
+    pub(super) fn push(&mut self, byte: u8, content: bool) -> Result<(), Fail> {
+        *self.arena.get_mut(self.used).ok_or(Fail)? = byte;
         set_bit(self.bits, self.used, content);
         self.used = self.used.wrapping_add(1);
         Ok(())
     }
 
     /// Appends bytes of one provenance.
-    pub fn push_all(&mut self, bytes: &[u8], content: bool) -> Result<(), Code> {
+    pub(super) fn push_all(&mut self, bytes: &[u8], content: bool) -> Result<(), Fail> {
         for &byte in bytes {
             self.push(byte, content)?;
         }
@@ -104,17 +105,17 @@ impl<'m> Text<'m> {
     }
 
     /// Appends a code point.
-    pub fn push_char(&mut self, point: u32, content: bool) -> Result<(), Code> {
+    pub(super) fn push_char(&mut self, point: u32, content: bool) -> Result<(), Fail> {
         let mut buffer = [0; 4];
         let point = char::from_u32(point).unwrap_or(char::REPLACEMENT_CHARACTER);
         self.push_all(point.encode_utf8(&mut buffer).as_bytes(), content)
     }
 
     /// Appends what stands at an address, provenance included.
-    pub fn push_from(&mut self, at: usize, len: usize) -> Result<(), Code> {
+    pub(super) fn push_from(&mut self, at: usize, len: usize) -> Result<(), Fail> {
         for i in 0..len {
             let from = at.wrapping_add(i);
-            let byte = self.slice(from, 1).first().copied().ok_or(Code::TemplateDamaged)?;
+            let byte = self.slice(from, 1).first().copied().ok_or(Fail)?;
             let content = self.is_content(from);
             self.push(byte, content)?;
         }
@@ -122,26 +123,26 @@ impl<'m> Text<'m> {
     }
 
     /// Appends a string value.
-    pub fn push_str(&mut self, text: Value) -> Result<(), Code> {
-        self.push_from(text.at(), text.len as usize)
+    pub(super) fn push_str(&mut self, text: Value) -> Result<(), Fail> {
+        self.push_from(text.at(), text.len())
     }
 
     /// What was appended since `mark` as a value.
     pub fn since(&self, mark: usize) -> Value {
         let at = self.arena_base().wrapping_add(mark);
-        Value::new(value::STR, self.used.saturating_sub(mark) as u32, at as u64)
+        Value::new(value::STR, at, self.used.saturating_sub(mark))
     }
 
     /// Two strings as one. When the first stands at the end of the arena only the second is copied, so that text grown
     /// piece by piece costs what it is long.
-    pub fn concat(&mut self, a: Value, b: Value) -> Result<Value, Code> {
-        if b.len == 0 {
+    pub(super) fn concat(&mut self, a: Value, b: Value) -> Result<Value, Fail> {
+        if b.len() == 0 {
             return Ok(a);
         }
-        let end = a.at().wrapping_add(a.len as usize);
+        let end = a.at().wrapping_add(a.len());
         let mut mark = self.used;
-        if a.len > 0 && end == self.arena_base().wrapping_add(self.used) {
-            mark = mark.saturating_sub(a.len as usize);
+        if a.len() > 0 && end == self.arena_base().wrapping_add(self.used) {
+            mark = mark.saturating_sub(a.len());
         } else {
             self.push_str(a)?;
         }
@@ -152,10 +153,7 @@ impl<'m> Text<'m> {
 
 /// A part of a string value.
 pub fn part(text: Value, from: usize, to: usize) -> Value {
-    let mut out = text;
-    out.bits = (text.at().wrapping_add(from)) as u64;
-    out.len = to.saturating_sub(from) as u32;
-    out
+    Value::new(value::STR, text.at().wrapping_add(from), to.saturating_sub(from)).flagged(text.flags())
 }
 
 /// The code point at a byte index and its length in bytes; length 0 at the end.

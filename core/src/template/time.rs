@@ -1,5 +1,6 @@
 //! `strftime_now`: the reference's date formats in the C locale, of a time the host gives.
 
+use super::Fail;
 use super::value::Value;
 use super::vm::Vm;
 use crate::error::Code;
@@ -67,7 +68,7 @@ impl Now {
 
 impl Vm<'_> {
     /// Appends a number of at least so many places, filled up with `fill` (0: not at all).
-    fn padded(&mut self, number: u32, places: u32, fill: u8) -> Result<(), Code> {
+    fn padded(&mut self, number: u32, places: u32, fill: u8) -> Result<(), Fail> {
         let mut below = 1;
         for _ in 1..places {
             below *= 10;
@@ -80,7 +81,7 @@ impl Vm<'_> {
     }
 
     /// Formats the host's time.
-    pub(super) fn strftime(&mut self, format: Value) -> Result<Value, Code> {
+    pub(super) fn strftime(&mut self, format: Value) -> Result<Value, Fail> {
         let now = self.now;
         let (day_of_year, weekday) = now.days();
         let hour12 = (now.hour as u32 + 11) % 12 + 1;
@@ -168,7 +169,7 @@ impl Vm<'_> {
                 b'R' => nested = b"%H:%M",
                 b'r' => nested = b"%I:%M:%S %p",
                 b'c' => nested = b"%a %b %e %H:%M:%S %Y",
-                _ => return Err(Code::TemplateUnsupported),
+                _ => return self.fail(Code::TemplateUnsupported),
             }
         }
         Ok(self.text.since(mark))

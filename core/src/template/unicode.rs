@@ -3,8 +3,8 @@
 //! Each table is a run of LEB128 numbers. Ranges: gap from the end of the last range, length. Mappings: gap, length - 1,
 //! stride, zigzag distance; strings: code point, count, code points, in ascending order of the first.
 
+use super::Fail;
 use super::text::Text;
-use crate::error::Code;
 
 /// The tables, each in the order of the section.
 #[derive(Clone, Copy, Debug)]
@@ -112,7 +112,7 @@ impl<'a> Unicode<'a> {
     }
 
     /// Appends the mapping of one code point.
-    pub fn push_mapped(&self, text: &mut Text<'_>, case: Case, point: u32, content: bool) -> Result<(), Code> {
+    pub(super) fn push_mapped(&self, text: &mut Text<'_>, case: Case, point: u32, content: bool) -> Result<(), Fail> {
         if case == Case::Lower && point == 0x130 {
             text.push_char(0x69, content)?;
             return text.push_char(0x307, content);

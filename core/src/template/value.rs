@@ -1,6 +1,6 @@
-//! A value of the template machine: 16 bytes, copied freely. What it refers to stands in the machine's memory.
+//! A value of the template machine: one word, copied freely. What it refers to stands in the machine's memory.
 
-use bytemuck::{Pod, Zeroable};
+use core::num::NonZeroU64;
 
 /// A parameter or variable that is not there.
 pub const MISSING: u8 = 0;
@@ -10,122 +10,144 @@ pub const UNDEFINED: u8 = 1;
 pub const UNSAFE: u8 = 2;
 /// None.
 pub const NONE: u8 = 3;
-/// `bits` 0 or 1.
+/// `at` 0 or 1.
 pub const BOOL: u8 = 4;
-/// `bits` is an i64.
+/// An integer of 56 bits.
 pub const INT: u8 = 5;
-/// `bits` is an f64.
-pub const FLOAT: u8 = 6;
+/// Index in the heap of an i64 that needs more.
+pub const WIDE: u8 = 6;
+/// Index in the heap of an f64.
+pub const FLOAT: u8 = 7;
 /// UTF-8: address and length in bytes.
-pub const STR: u8 = 7;
+pub const STR: u8 = 8;
 /// Items: index in the heap and count.
-pub const LIST: u8 = 8;
+pub const LIST: u8 = 9;
 /// As a list.
-pub const TUPLE: u8 = 9;
+pub const TUPLE: u8 = 10;
 /// Pairs of key and value: index in the heap and count of pairs.
-pub const DICT: u8 = 10;
+pub const DICT: u8 = 11;
 /// View of a dict.
-pub const KEYS: u8 = 11;
+pub const KEYS: u8 = 12;
 /// View of a dict.
-pub const VALUES: u8 = 12;
+pub const VALUES: u8 = 13;
 /// View of a dict.
-pub const ITEMS: u8 = 13;
-/// Index in the heap of (start, step), and count.
-pub const RANGE: u8 = 14;
+pub const ITEMS: u8 = 14;
+/// Index in the heap of start, step and stop, and count.
+pub const RANGE: u8 = 15;
 /// Index in the heap of the list that is left; used up by the first who reads it.
-pub const GENERATOR: u8 = 15;
-/// Index in the heap of its dict.
-pub const NAMESPACE: u8 = 16;
-/// `len` number of the macro, `bits` serial and base of its function.
-pub const MACRO: u8 = 17;
-/// `len` serial, `bits` index in the stack of its state.
-pub const LOOP: u8 = 18;
+pub const GENERATOR: u8 = 16;
+/// Index in the heap of its dict, and behind it of its capacity.
+pub const NAMESPACE: u8 = 17;
+/// `at` base of its function, `len` number of the macro and serial of the function.
+pub const MACRO: u8 = 18;
+/// `at` index in the stack of its state, `len` serial.
+pub const LOOP: u8 = 19;
 /// `len` number of the function.
-pub const FUNCTION: u8 = 19;
-/// `len` number of the method; the object stands in the heap at `bits`, or below it on the stack.
-pub const METHOD: u8 = 20;
+pub const FUNCTION: u8 = 20;
+/// `len` number of the method; the object stands in the heap before `at`, or with 0 below it on the stack.
+pub const METHOD: u8 = 21;
 /// Frames, loop states, captures; never seen by a template.
-pub const MARK: u8 = 21;
+pub const MARK: u8 = 22;
 
 /// Flag: the value came from messages, tools or documents. (A string says so per byte.)
 pub const CONTENT: u8 = 1;
 /// Flag: a string marked safe.
 pub const MARKUP: u8 = 2;
 
-/// A value: kind, flags, length and what it refers to.
-#[derive(Clone, Copy, Pod, Zeroable, Debug)]
-#[repr(C)]
-pub struct Value {
-    /// One of the kinds above.
-    pub kind: u8,
-    /// [`CONTENT`], [`MARKUP`].
-    pub flags: u8,
-    /// A namespace's capacity; the number of an attribute name on constant strings.
-    pub extra: u16,
-    /// Length or number.
-    pub len: u32,
-    /// Payload.
-    pub bits: u64,
-}
+/// Bits of `at` and of `len`.
+pub const FIELD: u32 = 28;
+const MASK: u64 = (1 << FIELD) - 1;
+
+/// A value. From the lowest bit: one, kind (5), flags (2), `at` (28), `len` (28); an INT has its number in the upper 56.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Value(NonZeroU64);
 
 impl Value {
     /// A value that only has a kind.
-    pub const fn of(kind: u8) -> Self {
+    pub fn of(kind: u8) -> Self {
         Self::new(kind, 0, 0)
     }
 
-    /// A value with its length and payload.
-    pub const fn new(kind: u8, len: u32, bits: u64) -> Self {
-        Self { kind, flags: 0, extra: 0, len, bits }
+    /// A value with its two fields.
+    pub fn new(kind: u8, at: usize, len: usize) -> Self {
+        let bits = (kind as u64) << 1 | (at as u64 & MASK) << 8 | (len as u64 & MASK) << (8 + FIELD);
+        Self(NonZeroU64::MIN | bits)
+    }
+
+    /// What a word of memory holds.
+    pub fn from_word(word: u64) -> Self {
+        NonZeroU64::new(word).map_or(Self::of(UNDEFINED), Self)
+    }
+
+    /// The word.
+    pub const fn word(self) -> u64 {
+        self.0.get()
     }
 
     /// True or false.
-    pub const fn bool(value: bool) -> Self {
-        Self::new(BOOL, 0, value as u64)
+    pub fn bool(value: bool) -> Self {
+        Self::new(BOOL, value as usize, 0)
     }
 
-    /// An integer.
-    pub const fn int(value: i64) -> Self {
-        Self::new(INT, 0, value as u64)
+    /// An integer of 56 bits.
+    pub fn small(value: i64) -> Self {
+        Self(NonZeroU64::MIN | (INT as u64) << 1 | (value as u64) << 8)
     }
 
-    /// A float.
-    pub const fn float(value: f64) -> Self {
-        Self::new(FLOAT, 0, value.to_bits())
+    /// One of the kinds above.
+    pub const fn kind(self) -> u8 {
+        (self.word() >> 1) as u8 & 31
     }
 
-    /// The integer of an INT or BOOL.
-    pub const fn as_int(self) -> i64 {
-        self.bits as i64
+    /// [`CONTENT`] and [`MARKUP`].
+    pub const fn flags(self) -> u8 {
+        (self.word() >> 6) as u8 & 3
     }
 
-    /// The float of a FLOAT.
-    pub const fn as_float(self) -> f64 {
-        f64::from_bits(self.bits)
-    }
-
-    /// Where in the heap or text its payload stands.
+    /// Where in the heap, text or stack its payload stands.
     pub const fn at(self) -> usize {
-        self.bits as u32 as usize
+        (self.word() >> 8 & MASK) as usize
+    }
+
+    /// Length or number.
+    pub const fn len(self) -> usize {
+        (self.word() >> (8 + FIELD)) as usize
+    }
+
+    /// The number of an INT.
+    pub const fn inline(self) -> i64 {
+        self.word() as i64 >> 8
+    }
+
+    /// The same with other flags.
+    pub fn flagged(self, flags: u8) -> Self {
+        let bits = self.word() & !(3 << 6) | (flags as u64 & 3) << 6;
+        Self(NonZeroU64::MIN | bits)
+    }
+
+    /// The same of another kind.
+    pub fn seen_as(self, kind: u8) -> Self {
+        let bits = self.word() & !(31 << 1) | (kind as u64) << 1;
+        Self(NonZeroU64::MIN | bits)
+    }
+
+    /// Whether it came from messages, tools or documents.
+    pub const fn is_content(self) -> bool {
+        self.flags() & CONTENT != 0
     }
 
     /// Whether it is undefined in either way.
     pub const fn is_undefined(self) -> bool {
-        matches!(self.kind, UNDEFINED | UNSAFE | MISSING)
+        self.kind() <= UNSAFE
     }
 
     /// Whether it counts as an integer: bools do.
     pub const fn is_integer(self) -> bool {
-        matches!(self.kind, INT | BOOL)
+        matches!(self.kind(), BOOL..=WIDE)
     }
 
     /// Whether it is a number: bools are.
     pub const fn is_number(self) -> bool {
-        matches!(self.kind, INT | BOOL | FLOAT)
-    }
-
-    /// Its number as a float.
-    pub const fn to_float(self) -> f64 {
-        if self.kind == FLOAT { self.as_float() } else { self.as_int() as f64 }
+        matches!(self.kind(), BOOL..=FLOAT)
     }
 }

@@ -5,8 +5,9 @@ use super::op::{self, literal};
 use super::text::{self, Text};
 use super::unicode::Unicode;
 use super::value::{self, Value};
-use super::{Now, Program};
+use super::{Fail, Now, Program};
 use crate::error::Code;
+use core::cell::Cell;
 
 /// State of one rendering.
 #[derive(Debug)]
@@ -14,16 +15,16 @@ pub struct Vm<'m> {
     pub(super) text: Text<'m>,
     pub(super) program: Program<'m>,
     pub(super) unicode: Unicode<'m>,
-    pub(super) heap: &'m mut [Value],
+    pub(super) heap: &'m mut [u64],
     pub(super) top: usize,
-    pub(super) stack: &'m mut [Value],
+    pub(super) stack: &'m mut [u64],
     pub(super) sp: usize,
-    /// First slot of the running function; its record of three stands below.
+    /// First slot of the running function; its record stands below.
     base: usize,
     /// Next byte of the code, and first byte of the instruction that runs.
     pc: usize,
     pub(super) at: usize,
-    serial: u32,
+    serial: usize,
     steps: u32,
     pub(super) out: &'m mut [u8],
     pub(super) out_bits: &'m mut [u8],
@@ -34,19 +35,20 @@ pub struct Vm<'m> {
     pub(super) now: Now,
     /// What stands in the output is a message.
     pub(super) spoken: bool,
+    why: Cell<Option<Code>>,
 }
 
 /// Values of a function's record below its slots.
-const RECORD: usize = 3;
+const RECORD: usize = 4;
 /// Values of a loop's state.
-pub(super) const STATE: usize = 3;
+pub(super) const STATE: usize = 4;
 
 impl<'m> Vm<'m> {
     pub(super) fn new(
         program: Program<'m>,
         unicode: Unicode<'m>,
         text: Text<'m>,
-        values: &'m mut [Value],
+        values: &'m mut [u64],
         out: &'m mut [u8],
         out_bits: &'m mut [u8],
         now: Now,
@@ -75,102 +77,171 @@ impl<'m> Vm<'m> {
             defaults: none,
             now,
             spoken: false,
+            why: Cell::new(None),
+        }
+    }
+
+    /// Fails for a reason. The first reason counts.
+    #[cold]
+    pub(super) fn fail<T>(&self, code: Code) -> Result<T, Fail> {
+        self.why.set(self.why.get().or(Some(code)));
+        Err(Fail)
+    }
+
+    /// Why it failed. The only failure that does not say so is that text found no more room.
+    pub(super) fn why(&self) -> Code {
+        self.why.get().unwrap_or(Code::TemplateMemory)
+    }
+
+    /// What is there, or a failure.
+    pub(super) fn need<T>(&self, item: Option<T>, code: Code) -> Result<T, Fail> {
+        match item {
+            Some(item) => Ok(item),
+            None => self.fail(code),
         }
     }
 
     /// Takes steps from what is left.
-    pub(super) fn charge(&mut self, steps: usize) -> Result<(), Code> {
-        match self.steps.checked_sub(steps.min(u32::MAX as usize) as u32) {
-            Some(left) => {
-                self.steps = left;
-                Ok(())
-            }
-            None => Err(Code::TemplateSteps),
-        }
+    pub(super) fn charge(&mut self, steps: usize) -> Result<(), Fail> {
+        self.steps = self.need(self.steps.checked_sub(steps.min(u32::MAX as usize) as u32), Code::TemplateSteps)?;
+        Ok(())
     }
 
-    pub(super) fn push(&mut self, item: Value) -> Result<(), Code> {
-        *self.stack.get_mut(self.sp).ok_or(Code::TemplateStack)? = item;
+    pub(super) fn push(&mut self, item: Value) -> Result<(), Fail> {
+        match self.stack.get_mut(self.sp) {
+            Some(slot) => *slot = item.word(),
+            None => return self.fail(Code::TemplateStack),
+        }
         self.sp = self.sp.wrapping_add(1);
         Ok(())
     }
 
-    pub(super) fn pop(&mut self) -> Result<Value, Code> {
-        self.sp = self.sp.checked_sub(1).ok_or(Code::TemplateDamaged)?;
-        self.stack.get(self.sp).copied().ok_or(Code::TemplateDamaged)
+    pub(super) fn pop(&mut self) -> Result<Value, Fail> {
+        self.sp = self.sp.wrapping_sub(1);
+        self.stack_at(self.sp)
     }
 
     /// The value `below` the top of the stack; 0 is the top.
-    pub(super) fn peek(&self, below: usize) -> Result<Value, Code> {
-        let index = self.sp.checked_sub(below).and_then(|i| i.checked_sub(1)).ok_or(Code::TemplateDamaged)?;
-        self.stack_at(index)
+    pub(super) fn peek(&self, below: usize) -> Result<Value, Fail> {
+        self.stack_at(self.sp.wrapping_sub(below).wrapping_sub(1))
     }
 
-    pub(super) fn stack_at(&self, index: usize) -> Result<Value, Code> {
-        self.stack.get(index).copied().ok_or(Code::TemplateDamaged)
+    pub(super) fn stack_at(&self, index: usize) -> Result<Value, Fail> {
+        match self.stack.get(index) {
+            Some(&word) => Ok(Value::from_word(word)),
+            None => self.fail(Code::TemplateDamaged),
+        }
+    }
+
+    pub(super) fn set_stack(&mut self, index: usize, item: Value) {
+        if let Some(slot) = self.stack.get_mut(index) {
+            *slot = item.word();
+        }
+    }
+
+    pub(super) fn heap_word(&self, index: usize) -> u64 {
+        self.heap.get(index).copied().unwrap_or(0)
     }
 
     pub(super) fn heap_at(&self, index: usize) -> Value {
-        self.heap.get(index).copied().unwrap_or(Value::of(value::UNDEFINED))
+        Value::from_word(self.heap_word(index))
     }
 
     pub(super) fn set_heap(&mut self, index: usize, item: Value) {
         if let Some(slot) = self.heap.get_mut(index) {
-            *slot = item;
+            *slot = item.word();
         }
+    }
+
+    /// A cell of the heap with one word.
+    fn cell(&mut self, kind: u8, word: u64) -> Result<Value, Fail> {
+        let at = self.alloc(1)?;
+        if let Some(slot) = self.heap.get_mut(at) {
+            *slot = word;
+        }
+        Ok(Value::new(kind, at, 0))
+    }
+
+    /// An integer as a value.
+    pub(super) fn integer(&mut self, number: i64) -> Result<Value, Fail> {
+        let small = Value::small(number);
+        if small.inline() == number { Ok(small) } else { self.cell(value::WIDE, number as u64) }
+    }
+
+    /// A float as a value.
+    pub(super) fn float(&mut self, number: f64) -> Result<Value, Fail> {
+        self.cell(value::FLOAT, number.to_bits())
+    }
+
+    /// The number of an integer or bool; 0 of anything else.
+    pub(super) fn int_of(&self, item: Value) -> i64 {
+        match item.kind() {
+            value::INT => item.inline(),
+            value::BOOL => item.at() as i64,
+            value::WIDE => self.heap_word(item.at()) as i64,
+            _ => 0,
+        }
+    }
+
+    /// A number as a float.
+    pub(super) fn float_of(&self, item: Value) -> f64 {
+        if item.kind() == value::FLOAT { f64::from_bits(self.heap_word(item.at())) } else { self.int_of(item) as f64 }
     }
 
     /// Copies values within the heap; the places may overlap.
     pub(super) fn move_heap(&mut self, from: usize, to: usize, count: usize) {
         for step in 0..count {
             let offset = if to <= from { step } else { count.wrapping_sub(step).wrapping_sub(1) };
-            self.set_heap(to.wrapping_add(offset), self.heap_at(from.wrapping_add(offset)));
+            let word = self.heap_word(from.wrapping_add(offset));
+            if let Some(slot) = self.heap.get_mut(to.wrapping_add(offset)) {
+                *slot = word;
+            }
         }
     }
 
     /// Takes `count` values of the heap.
-    pub(super) fn alloc(&mut self, count: usize) -> Result<usize, Code> {
+    pub(super) fn alloc(&mut self, count: usize) -> Result<usize, Fail> {
         let at = self.top;
-        let end = at.checked_add(count).filter(|&end| end <= self.heap.len()).ok_or(Code::TemplateMemory)?;
-        self.top = end;
+        let end = at.checked_add(count).filter(|&end| end <= self.heap.len());
+        self.top = self.need(end, Code::TemplateMemory)?;
         self.charge(count / 8)?;
         Ok(at)
     }
 
     /// Moves the top `count` values of the stack into the heap.
-    pub(super) fn make_list(&mut self, kind: u8, count: usize) -> Result<Value, Code> {
+    pub(super) fn make_list(&mut self, kind: u8, count: usize) -> Result<Value, Fail> {
         let at = self.alloc(count)?;
-        let first = self.sp.checked_sub(count).ok_or(Code::TemplateDamaged)?;
-        let (from, to) = (self.stack.get(first..self.sp), self.heap.get_mut(at..at.wrapping_add(count)));
-        if let (Some(from), Some(to)) = (from, to) {
-            to.copy_from_slice(from);
+        let first = self.sp.wrapping_sub(count);
+        for index in 0..count {
+            let item = self.stack_at(first.wrapping_add(index))?;
+            self.set_heap(at.wrapping_add(index), item);
         }
         self.sp = first;
-        Ok(Value::new(kind, count as u32, at as u64))
+        Ok(Value::new(kind, at, count))
     }
 
     /// Moves the pairs of key and value from `first` to the top of the stack into a dict. A key that comes again replaces
     /// the value and keeps the place.
-    pub(super) fn make_dict(&mut self, first: usize) -> Result<Value, Code> {
+    pub(super) fn make_dict(&mut self, first: usize) -> Result<Value, Fail> {
         let at = self.alloc(self.sp.saturating_sub(first))?;
-        let mut out = Value::new(value::DICT, 0, at as u64);
+        let mut count = 0usize;
         let mut index = first;
         while index < self.sp {
             let (key, item) = (self.stack_at(index)?, self.stack_at(index.wrapping_add(1))?);
             index = index.wrapping_add(2);
-            let slot = match self.dict_find(out, key)? {
+            let slot = match self.dict_find(Value::new(value::DICT, at, count), key)? {
                 Some(slot) => slot,
                 None => {
-                    let slot = at.wrapping_add(2 * out.len as usize);
+                    let slot = at.wrapping_add(2 * count);
                     self.set_heap(slot, key);
-                    out.len = out.len.wrapping_add(1);
+                    count = count.wrapping_add(1);
                     slot
                 }
             };
             self.set_heap(slot.wrapping_add(1), item);
         }
         self.sp = first;
-        Ok(out)
+        Ok(Value::new(value::DICT, at, count))
     }
 
     fn u8(&mut self) -> u8 {
@@ -208,41 +279,45 @@ impl<'m> Vm<'m> {
         self.program.string(index)
     }
 
+    /// `object.name`, with the name next in the code.
+    fn attribute(&mut self, object: Value) -> Result<Value, Fail> {
+        let index = self.u16();
+        self.named_attribute(object, self.program.string(index), self.program.attribute_number(index))
+    }
+
     /// First slot of the function that many levels outward.
-    fn frame(&self, up: u8) -> Result<usize, Code> {
+    fn frame(&self, up: u8) -> Result<usize, Fail> {
         let mut base = self.base;
         for _ in 0..up {
-            let link = self.stack_at(base.wrapping_sub(2))?.bits;
-            base = self.live(link)?;
+            base = self.live(self.stack_at(base.wrapping_sub(2))?)?;
         }
         Ok(base)
     }
 
     /// The base a link names, when that function still runs.
-    fn live(&self, link: u64) -> Result<usize, Code> {
-        let base = link as u32 as usize;
-        let record = self.stack.get(base.wrapping_sub(2)).filter(|_| base < self.sp.wrapping_add(1));
-        match record {
-            Some(record) if record.kind == value::MARK && record.len == (link >> 32) as u32 => Ok(base),
-            _ => Err(Code::TemplateUnsupported),
+    fn live(&self, link: Value) -> Result<usize, Fail> {
+        let record = self.stack_at(link.at().wrapping_sub(3))?;
+        if link.at() <= self.sp && record.kind() == value::MARK && record.len() as u16 == link.len() as u16 {
+            return Ok(link.at());
         }
+        self.fail(Code::TemplateUnsupported)
     }
 
-    fn slot(&self, base: usize, slot: usize) -> Result<Value, Code> {
+    fn slot(&self, base: usize, slot: usize) -> Result<Value, Fail> {
         self.stack_at(base.wrapping_add(slot))
     }
 
-    fn set_slot(&mut self, slot: usize, item: Value) -> Result<(), Code> {
-        *self.stack.get_mut(self.base.wrapping_add(slot)).ok_or(Code::TemplateDamaged)? = item;
-        Ok(())
+    fn set_slot(&mut self, slot: usize, item: Value) {
+        self.set_stack(self.base.wrapping_add(slot), item);
     }
 
     /// Begins a function: record, empty slots. `link` names the function that encloses it.
-    pub(super) fn enter(&mut self, entry: usize, slots: usize, link: u64, restore: usize) -> Result<(), Code> {
+    pub(super) fn enter(&mut self, entry: usize, slots: usize, link: Value, restore: usize) -> Result<(), Fail> {
         self.serial = self.serial.wrapping_add(1);
-        self.push(Value::new(value::MARK, self.pc as u32, self.base as u64))?;
-        self.push(Value::new(value::MARK, self.serial, link))?;
-        self.push(Value::new(value::MARK, self.out_len as u32, restore as u64))?;
+        self.push(Value::new(value::MARK, self.base, self.pc))?;
+        self.push(Value::new(value::MARK, restore, self.serial as u16 as usize))?;
+        self.push(link.seen_as(value::MARK))?;
+        self.push(Value::new(value::MARK, self.out_len, 0))?;
         self.base = self.sp;
         for _ in 0..slots {
             self.push(Value::of(value::MISSING))?;
@@ -252,18 +327,19 @@ impl<'m> Vm<'m> {
     }
 
     /// Ends a function: what it printed is its value.
-    fn leave(&mut self) -> Result<(), Code> {
-        let record = self.base.checked_sub(RECORD).ok_or(Code::TemplateDamaged)?;
-        let (back, mark) = (self.stack_at(record)?, self.stack_at(record.wrapping_add(2))?);
-        let result = self.captured(mark.len as usize)?;
-        self.pc = back.len as usize;
+    fn leave(&mut self) -> Result<(), Fail> {
+        let record = self.base.wrapping_sub(RECORD);
+        let (back, mark) = (self.stack_at(record)?, self.stack_at(record.wrapping_add(1))?);
+        let out = self.stack_at(record.wrapping_add(3))?;
+        let result = self.captured(out.at())?;
+        self.pc = back.len();
         self.base = back.at();
         self.sp = mark.at();
         self.push(result)
     }
 
     /// Takes back what was printed after `mark`, as a string.
-    fn captured(&mut self, mark: usize) -> Result<Value, Code> {
+    fn captured(&mut self, mark: usize) -> Result<Value, Fail> {
         let start = self.text.used();
         self.charge(self.out_len.saturating_sub(mark) / 16)?;
         for index in mark..self.out_len {
@@ -275,11 +351,14 @@ impl<'m> Vm<'m> {
     }
 
     /// Prints a string.
-    fn emit(&mut self, item: Value) -> Result<(), Code> {
-        self.charge(item.len as usize / 16)?;
+    fn emit(&mut self, item: Value) -> Result<(), Fail> {
+        self.charge(item.len() / 16)?;
         let bytes = self.text.of(item);
         let end = self.out_len.wrapping_add(bytes.len());
-        self.out.get_mut(self.out_len..end).ok_or(Code::OutputBufferExceeded)?.copy_from_slice(bytes);
+        match self.out.get_mut(self.out_len..end) {
+            Some(to) => to.copy_from_slice(bytes),
+            None => return self.fail(Code::OutputBufferExceeded),
+        }
         for i in 0..bytes.len() {
             let content = self.text.is_content(item.at().wrapping_add(i));
             text::set_bit(self.out_bits, self.out_len.wrapping_add(i), content);
@@ -289,7 +368,7 @@ impl<'m> Vm<'m> {
     }
 
     /// Looks a name up as the reference does: the caller's variables, then the template's own, then the functions.
-    fn resolve(&mut self, name: Value) -> Result<Value, Code> {
+    fn resolve(&mut self, name: Value) -> Result<Value, Fail> {
         let name_bytes = self.text.of(name);
         let known = matches!(name_bytes, b"messages" | b"tools" | b"documents" | b"add_generation_prompt");
         let function = op::function::NAMES.iter().position(|known| known.as_bytes() == name_bytes);
@@ -297,7 +376,7 @@ impl<'m> Vm<'m> {
             b"tools" | b"documents" => Value::of(value::NONE),
             b"add_generation_prompt" => Value::bool(false),
             _ => match function {
-                Some(index) => Value::new(value::FUNCTION, index as u32, 0),
+                Some(index) => Value::new(value::FUNCTION, 0, index),
                 None => Value::of(value::MISSING),
             },
         };
@@ -310,8 +389,8 @@ impl<'m> Vm<'m> {
     }
 
     /// Runs from `entry` with so many slots to the end of the template.
-    pub(super) fn run(&mut self, slots: usize) -> Result<(), Code> {
-        self.enter(0, slots, 0, 0)?;
+    pub(super) fn run(&mut self, slots: usize) -> Result<(), Fail> {
+        self.enter(0, slots, Value::of(value::MARK), 0)?;
         loop {
             self.charge(1)?;
             self.at = self.pc;
@@ -321,12 +400,14 @@ impl<'m> Vm<'m> {
                     self.push(item)?;
                 }
                 op::INT => {
-                    let bits = self.number(8);
-                    self.push(Value::new(value::INT, 0, bits))?;
+                    let number = self.number(8) as i64;
+                    let item = self.integer(number)?;
+                    self.push(item)?;
                 }
                 op::FLOAT => {
-                    let bits = self.number(8);
-                    self.push(Value::new(value::FLOAT, 0, bits))?;
+                    let number = f64::from_bits(self.number(8));
+                    let item = self.float(number)?;
+                    self.push(item)?;
                 }
                 op::LITERAL => {
                     let item = match self.u8() {
@@ -340,34 +421,34 @@ impl<'m> Vm<'m> {
                 }
                 op::LOAD => {
                     let mut item = self.variable()?;
-                    if item.kind == value::MISSING {
-                        item.kind = value::UNDEFINED;
+                    if item.kind() == value::MISSING {
+                        item = Value::of(value::UNDEFINED);
                     }
                     self.push(item)?;
                 }
                 op::STORE => {
                     let slot = self.u16();
                     let item = self.pop()?;
-                    self.set_slot(slot, item)?;
+                    self.set_slot(slot, item);
                 }
                 op::RESOLVE => {
                     let name = self.constant();
                     let slot = self.u16();
                     let item = self.resolve(name)?;
-                    self.set_slot(slot, item)?;
+                    self.set_slot(slot, item);
                 }
                 op::ALIAS => {
                     let item = self.variable()?;
                     let slot = self.u16();
-                    self.set_slot(slot, item)?;
+                    self.set_slot(slot, item);
                 }
                 op::CLEAR => {
                     let slot = self.u16();
-                    self.set_slot(slot, Value::of(value::MISSING))?;
+                    self.set_slot(slot, Value::of(value::MISSING));
                 }
                 op::EMIT => {
                     let item = self.pop()?;
-                    if item.kind == value::STR {
+                    if item.kind() == value::STR {
                         self.emit(item)?;
                     } else {
                         let mark = self.text.used();
@@ -399,7 +480,7 @@ impl<'m> Vm<'m> {
                 }
                 op::JUMP_GIVEN => {
                     let slot = self.u16();
-                    let given = self.slot(self.base, slot)?.kind != value::MISSING;
+                    let given = self.slot(self.base, slot)?.kind() != value::MISSING;
                     self.jump(given);
                 }
                 op::NOT => {
@@ -443,14 +524,13 @@ impl<'m> Vm<'m> {
                 }
                 op::DICT => {
                     let count = self.u16();
-                    let first = self.sp.checked_sub(2 * count).ok_or(Code::TemplateDamaged)?;
+                    let first = self.sp.wrapping_sub(2 * count);
                     let result = self.make_dict(first)?;
                     self.push(result)?;
                 }
                 op::ATTR => {
-                    let name = self.constant();
                     let object = self.pop()?;
-                    let result = self.attribute(object, name)?;
+                    let result = self.attribute(object)?;
                     let result = self.bind(result, object)?;
                     self.push(result)?;
                 }
@@ -466,9 +546,8 @@ impl<'m> Vm<'m> {
                     self.push(result)?;
                 }
                 op::METHOD => {
-                    let name = self.constant();
                     let object = self.peek(0)?;
-                    let callee = self.attribute(object, name)?;
+                    let callee = self.attribute(object)?;
                     self.push(callee)?;
                 }
                 op::CALL => {
@@ -490,8 +569,9 @@ impl<'m> Vm<'m> {
                     self.serial = self.serial.wrapping_add(1);
                     let length = self.length(source).unwrap_or(0);
                     self.push(source)?;
-                    self.push(Value::new(value::MARK, length as u32, 0))?;
-                    self.push(Value::new(value::MARK, 0, self.serial as u64))?;
+                    self.push(Value::new(value::MARK, 0, length))?;
+                    self.push(Value::new(value::MARK, self.serial, 0))?;
+                    self.push(Value::of(value::MARK))?;
                 }
                 op::NEXT => {
                     let next = self.advance()?;
@@ -500,46 +580,46 @@ impl<'m> Vm<'m> {
                         self.push(item)?;
                     }
                 }
-                op::ITER_END => self.sp = self.sp.checked_sub(STATE).ok_or(Code::TemplateDamaged)?,
+                op::ITER_END => self.sp = self.sp.wrapping_sub(STATE),
                 op::UNPACK => {
                     let count = self.u16();
                     self.unpack(count)?;
                 }
                 op::LOOP => {
                     let slot = self.u16();
-                    let serial = self.peek(0)?.bits as u32;
-                    let state = self.sp.checked_sub(STATE).ok_or(Code::TemplateDamaged)?;
-                    self.set_slot(slot, Value::new(value::LOOP, serial, state as u64))?;
+                    let serial = self.peek(1)?.at();
+                    self.set_slot(slot, Value::new(value::LOOP, self.sp.wrapping_sub(STATE), serial));
                 }
                 op::COLLECT => {
                     let item = self.pop()?;
-                    let (mut aux, cursor, source) = (self.pop()?, self.pop()?, self.pop()?);
-                    aux.len = aux.len.wrapping_add(1);
-                    for part in [item, source, cursor, aux] {
+                    let (position, aux, cursor, source) = (self.pop()?, self.pop()?, self.pop()?, self.pop()?);
+                    let aux = Value::new(value::MARK, aux.at(), aux.len().wrapping_add(1));
+                    for part in [item, source, cursor, aux, position] {
                         self.push(part)?;
                     }
                 }
                 op::COLLECTED => {
                     let lazy = self.u8() != 0;
-                    let (aux, _, _) = (self.pop()?, self.pop()?, self.pop()?);
-                    let list = self.make_list(value::LIST, aux.len as usize)?;
+                    let aux = self.peek(1)?;
+                    self.sp = self.sp.wrapping_sub(STATE);
+                    let list = self.make_list(value::LIST, aux.len())?;
                     let result = if lazy { self.generator(list)? } else { list };
                     self.push(result)?;
                 }
-                op::CAPTURE => self.push(Value::new(value::MARK, self.out_len as u32, 0))?,
+                op::CAPTURE => self.push(Value::new(value::MARK, self.out_len, 0))?,
                 code @ (op::CAPTURED | op::CAPTURE_DROP) => {
                     let mark = self.pop()?;
                     if code == op::CAPTURED {
-                        let result = self.captured(mark.len as usize)?;
+                        let result = self.captured(mark.at())?;
                         self.push(result)?;
                     } else {
-                        self.out_len = self.out_len.min(mark.len as usize);
+                        self.out_len = self.out_len.min(mark.at());
                     }
                 }
                 op::MACRO => {
                     let index = self.u16();
-                    let serial = self.stack_at(self.base.wrapping_sub(2))?.len as u64;
-                    self.push(Value::new(value::MACRO, index as u32, serial << 32 | self.base as u64))?;
+                    let serial = self.stack_at(self.base.wrapping_sub(3))?.len();
+                    self.push(Value::new(value::MACRO, self.base, index << 16 | serial))?;
                 }
                 op::RETURN => self.leave()?,
                 op::SET_ATTR => {
@@ -549,27 +629,27 @@ impl<'m> Vm<'m> {
                     self.set_attribute(namespace, name, item)?;
                 }
                 op::NAMESPACE => {
-                    if self.variable()?.kind != value::NAMESPACE {
-                        return Err(Code::TemplateRuntimeError);
+                    if self.variable()?.kind() != value::NAMESPACE {
+                        return self.fail(Code::TemplateRuntimeError);
                     }
                 }
                 op::FAIL => {
                     let number = self.u16();
                     let message = self.constant();
                     self.fail_with(message);
-                    return Err(super::code_of(number));
+                    return self.fail(super::code_of(number));
                 }
                 op::HALT => return Ok(()),
                 op::DUP => {
                     let item = self.peek(0)?;
                     self.push(item)?;
                 }
-                _ => return Err(Code::TemplateDamaged),
+                _ => return self.fail(Code::TemplateDamaged),
             }
         }
     }
 
-    fn variable(&mut self) -> Result<Value, Code> {
+    fn variable(&mut self) -> Result<Value, Fail> {
         let up = self.u8();
         let slot = self.u16();
         self.slot(self.frame(up)?, slot)
@@ -583,14 +663,14 @@ impl<'m> Vm<'m> {
         positional: usize,
         named: usize,
         restore: usize,
-    ) -> Result<(), Code> {
-        let def = self.program.macro_at(callee.len as usize).ok_or(Code::TemplateDamaged)?;
-        self.live(callee.bits)?;
-        self.enter(def.entry, def.slots, callee.bits, restore)?;
+    ) -> Result<(), Fail> {
+        let def = self.need(self.program.macro_at(callee.len() >> 16), Code::TemplateDamaged)?;
+        self.live(callee)?;
+        self.enter(def.entry, def.slots, callee, restore)?;
         let params = def.params;
         for slot in 0..positional.min(params) {
             let item = self.stack_at(first.wrapping_add(slot))?;
-            self.set_slot(slot, item)?;
+            self.set_slot(slot, item);
         }
         let pairs = first.wrapping_add(positional);
         let rest = self.sp;
@@ -602,7 +682,7 @@ impl<'m> Vm<'m> {
             for slot in positional.min(params)..params {
                 let param = self.program.param(def.first_param.wrapping_add(slot));
                 if self.text.of(param) == self.text.of(name) {
-                    self.set_slot(slot, item)?;
+                    self.set_slot(slot, item);
                     taken = true;
                 }
             }
@@ -610,18 +690,18 @@ impl<'m> Vm<'m> {
                 caller = item;
             } else if !taken {
                 if !def.takes_kwargs {
-                    return Err(Code::TemplateTypeError);
+                    return self.fail(Code::TemplateTypeError);
                 }
                 self.push(name)?;
                 self.push(item)?;
             }
         }
         if def.takes_caller {
-            self.set_slot(params, caller)?;
+            self.set_slot(params, caller);
         }
         if def.takes_kwargs {
             let kwargs = self.make_dict(rest)?;
-            self.set_slot(params.wrapping_add(1), kwargs)?;
+            self.set_slot(params.wrapping_add(1), kwargs);
         }
         if def.takes_varargs {
             for index in params..positional {
@@ -629,9 +709,9 @@ impl<'m> Vm<'m> {
                 self.push(item)?;
             }
             let varargs = self.make_list(value::TUPLE, positional.saturating_sub(params))?;
-            self.set_slot(params.wrapping_add(2), varargs)?;
+            self.set_slot(params.wrapping_add(2), varargs);
         } else if positional > params {
-            return Err(Code::TemplateTypeError);
+            return self.fail(Code::TemplateTypeError);
         }
         Ok(())
     }
