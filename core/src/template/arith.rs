@@ -142,20 +142,9 @@ impl Vm<'_> {
             binary::ADD => a + b,
             binary::SUB => a - b,
             binary::MUL => a * b,
-            binary::POW => return self.fail(Code::TemplateUnsupported),
-            _ if b == 0.0 => return self.fail(Code::TemplateZeroDivision),
+            binary::DIV if b == 0.0 => return self.fail(Code::TemplateZeroDivision),
             binary::DIV => a / b,
-            _ => {
-                let mut rest = libm::fmod(a, b);
-                let mut quotient = (a - rest) / b;
-                if rest != 0.0 && (rest < 0.0) != (b < 0.0) {
-                    rest += b;
-                    quotient -= 1.0;
-                } else if rest == 0.0 {
-                    rest = libm::copysign(0.0, b);
-                }
-                if which == binary::MOD { rest } else { libm::floor(quotient + 0.5) }
-            }
+            _ => return self.fail(Code::TemplateUnsupported),
         };
         self.float(result)
     }

@@ -3,7 +3,7 @@
 use super::Fail;
 use super::names::id;
 use super::op::function;
-use super::text::{char_offset, count, find, find_last, part};
+use super::text::{count, find, find_last, part};
 use super::unicode::{self, Case};
 use super::value::{self, Value};
 use super::vm::Vm;
@@ -374,63 +374,31 @@ impl Vm<'_> {
         Ok(self.text.since(mark).flagged(object.flags()))
     }
 
-    /// `format % values`: `%s %r %d %i %u %x %X %o %c %%`, with flags, width and precision.
+    /// `format % values`: `%s %r %d %i %u %%`, by position or by name, without width and precision.
     pub(super) fn format_percent(&mut self, format: Value, values: Value) -> Result<Value, Fail> {
-        if format.flags() & value::MARKUP != 0 {
-            return self.fail(Code::TemplateUnsupported);
-        }
-        let floor = self.sp;
         let tuple = values.kind() == value::TUPLE;
+        let given = if tuple { values.len() } else { 1 };
         let (mut at, mut used, mut named) = (0usize, 0usize, false);
+        let floor = self.sp;
         loop {
             self.charge(1)?;
             let bytes = self.text.of(format);
             let hit = find(bytes, b"%", at);
             let literal = part(format, at, hit.unwrap_or(bytes.len()));
-            at = hit.map_or(bytes.len(), |hit| hit.wrapping_add(1));
             self.push(literal)?;
-            if hit.is_none() {
-                break;
-            }
+            let Some(hit) = hit else { break };
+            at = hit.wrapping_add(1);
             let bytes = self.text.of(format);
-            let byte = |at: usize| bytes.get(at).copied().unwrap_or(0);
             let mut key = None;
-            if byte(at) == b'(' {
+            if bytes.get(at) == Some(&b'(') {
                 let end = self.need(find(bytes, b")", at), Code::TemplateValueError)?;
                 key = Some(part(format, at.wrapping_add(1), end));
                 at = end.wrapping_add(1);
             }
-            let (mut left, mut zero, mut plus, mut blank) = (false, false, false, false);
-            loop {
-                match byte(at) {
-                    b'-' => left = true,
-                    b'0' => zero = true,
-                    b'+' => plus = true,
-                    b' ' => blank = true,
-                    _ => break,
-                }
-                at = at.wrapping_add(1);
-            }
-            let mut numbers = [0usize; 2];
-            let mut precision = false;
-            loop {
-                match byte(at) {
-                    digit @ b'0'..=b'9' => {
-                        let slot = &mut numbers[precision as usize];
-                        *slot = slot
-                            .saturating_mul(10)
-                            .saturating_add(digit.wrapping_sub(b'0') as usize)
-                            .min(super::MAX_WIDTH);
-                    }
-                    b'.' if !precision => precision = true,
-                    _ => break,
-                }
-                at = at.wrapping_add(1);
-            }
-            let kind = byte(at);
+            let kind = bytes.get(at).copied().unwrap_or(0);
             at = at.wrapping_add(1);
             if kind == b'%' {
-                self.push(part(format, at.wrapping_sub(1), at))?;
+                self.push(part(format, hit, hit.wrapping_add(1)))?;
                 continue;
             }
             let item = match key {
@@ -444,118 +412,28 @@ impl Vm<'_> {
                     self.heap_at(slot.wrapping_add(1))
                 }
                 None => {
-                    let item = if tuple { self.entry(values, used) } else { values };
-                    if used >= if tuple { values.len() } else { 1 } {
+                    if used >= given {
                         return self.fail(Code::TemplateTypeError);
                     }
                     used = used.wrapping_add(1);
-                    item
+                    if tuple { self.entry(values, used.wrapping_sub(1)) } else { values }
                 }
             };
             let mark = self.text.used();
-            let content = item.is_content();
-            let mut numeric = true;
             match kind {
-                b's' | b'r' => {
-                    numeric = false;
-                    if kind == b's' { self.print(item)? } else { self.print_repr(item)? }
-                }
-                b'd' | b'i' | b'u' | b'x' | b'X' | b'o' => {
-                    let whole = match item.kind() {
-                        value::FLOAT if !matches!(kind, b'd' | b'i' | b'u') => {
-                            return self.fail(Code::TemplateTypeError);
-                        }
-                        value::FLOAT if self.float_of(item).abs() < 9.0e18 => self.float_of(item) as i64,
-                        value::INT | value::BOOL => self.int_of(item),
-                        _ if item.is_undefined() => return self.fail(Self::misuse(item)),
-                        _ => return self.fail(Code::TemplateTypeError),
-                    };
-                    if whole < 0 || plus || blank {
-                        self.text.push(
-                            if whole < 0 {
-                                b'-'
-                            } else if plus {
-                                b'+'
-                            } else {
-                                b' '
-                            },
-                            content,
-                        )?;
-                    }
-                    self.radix(whole.unsigned_abs(), kind, numbers[1], content)?;
-                }
-                b'c' if item.is_integer() => {
-                    numeric = false;
-                    self.text.push_char(self.int_of(item).clamp(0, u32::MAX as i64) as u32, content)?;
-                }
-                b'c' if item.kind() == value::STR && count(self.text.of(item)) == 1 => {
-                    numeric = false;
-                    self.text.push_str(item)?;
-                }
-                b'c' => return self.fail(Code::TemplateTypeError),
-                b'a' | b'e' | b'E' | b'f' | b'F' | b'g' | b'G' => return self.fail(Code::TemplateUnsupported),
-                _ => return self.fail(Code::TemplateValueError),
+                b's' => self.print(item)?,
+                b'r' => self.print_repr(item)?,
+                b'd' | b'i' | b'u' if item.is_integer() => self.write_int(self.int_of(item), item.is_content())?,
+                b'd' | b'i' | b'u' if item.is_undefined() => return self.fail(Self::misuse(item)),
+                b'd' | b'i' | b'u' if item.kind() != value::FLOAT => return self.fail(Code::TemplateTypeError),
+                _ => return self.fail(Code::TemplateUnsupported),
             }
-            let mut text = self.text.since(mark);
-            if precision && !numeric {
-                text = part(text, 0, char_offset(self.text.of(text), numbers[1]));
-            }
-            let text = self.pad(text, numbers[0], left, zero && numeric && !left)?;
-            self.push(text)?;
+            self.push(self.text.since(mark))?;
         }
-        if !named
-            && (tuple && used != values.len()
-                || !tuple && used == 0 && !matches!(values.kind(), value::DICT | value::LIST))
-        {
-            return self.fail(Code::TemplateTypeError);
+        let spare = used < given && !named && (tuple || !matches!(values.kind(), value::DICT | value::LIST));
+        if spare || format.flags() & value::MARKUP != 0 {
+            return self.fail(if spare { Code::TemplateTypeError } else { Code::TemplateUnsupported });
         }
         self.concat(self.sp.saturating_sub(floor))
-    }
-
-    fn radix(&mut self, number: u64, kind: u8, least: usize, content: bool) -> Result<(), Fail> {
-        let radix = match kind {
-            b'o' => 8,
-            b'x' | b'X' => 16,
-            _ => 10,
-        };
-        let mut digits = [0u8; 24];
-        let mut rest = number;
-        let mut length = 0usize;
-        for slot in digits.iter_mut().rev() {
-            let digit = (rest % radix) as u8;
-            let letter = if kind == b'X' { b'A' - 10 } else { b'a' - 10 };
-            *slot = if digit < 10 { b'0' + digit } else { letter.wrapping_add(digit) };
-            rest /= radix;
-            length += 1;
-            if rest == 0 {
-                break;
-            }
-        }
-        for _ in length..least {
-            self.text.push(b'0', content)?;
-        }
-        self.text.push_all(digits.get(24 - length..).unwrap_or(&[]), content)
-    }
-
-    fn pad(&mut self, text: Value, width: usize, left: bool, zero: bool) -> Result<Value, Fail> {
-        let missing = width.saturating_sub(count(self.text.of(text)));
-        if missing == 0 {
-            return Ok(text);
-        }
-        let mark = self.text.used();
-        let signed = zero && matches!(self.text.of(text).first(), Some(b'-' | b'+' | b' '));
-        if signed {
-            self.text.push_from(text.at(), 1)?;
-        }
-        if left {
-            self.text.push_str(text)?;
-        }
-        for _ in 0..missing {
-            self.text.push(if zero { b'0' } else { b' ' }, false)?;
-        }
-        if !left {
-            self.text.push_str(part(text, signed as usize, text.len()))?;
-        }
-        Ok(self.text.since(mark))
     }
 }

@@ -200,12 +200,11 @@ impl Vm<'_> {
         Ok(self.entry(source, if last { length.wrapping_sub(1) } else { 0 }))
     }
 
-    /// Pops value and parameters of a filter, pushes its result.
-    pub(super) fn filter(&mut self, which: u8) -> Result<(), Fail> {
+    /// Pops value and parameters of a filter, gives its result.
+    pub(super) fn filter(&mut self, which: u8) -> Result<Value, Fail> {
         let arity = self.need(filter::ARITY.get(which as usize).copied(), Code::TemplateDamaged)? as usize;
         if which == filter::TOJSON {
-            let result = self.tojson()?;
-            return self.push(result);
+            return self.tojson();
         }
         let mut args = [Value::of(value::NONE); 3];
         for slot in args.iter_mut().take(arity).rev() {
@@ -214,7 +213,7 @@ impl Vm<'_> {
         let [x, y, z] = args;
         let item = self.pop()?;
         self.charge(item.len() / 16)?;
-        let result = match which {
+        Ok(match which {
             filter::TRIM => {
                 let text = self.string_of(item)?;
                 self.strip(text, x, true, true)?
@@ -337,8 +336,7 @@ impl Vm<'_> {
             }
             filter::ATTRIBUTE => self.path(item, x)?,
             _ => return self.fail(Code::TemplateDamaged),
-        };
-        self.push(result)
+        })
     }
 
     fn unique(&mut self, keys: Value, items: Value) -> Result<Value, Fail> {

@@ -47,23 +47,6 @@ impl Now {
         let total = years * 365 + years / 4 - years / 100 + years / 400 + day;
         (day, (total + 1) % 7)
     }
-
-    /// ISO week and its year.
-    fn iso(self) -> (u32, u32) {
-        let (day, weekday) = self.days();
-        let monday = (weekday + 6) % 7;
-        let week = (day + 10 - monday) / 7;
-        let first = |year: u16| Now { year, month: 1, day: 1, ..self }.days().1;
-        let long = |year: u16| first(year) == 4 || first(year.wrapping_add(1)) == 5;
-        if week == 0 {
-            let before = self.year.wrapping_sub(1);
-            return (52 + long(before) as u32, before as u32);
-        }
-        if week == 53 && !long(self.year) {
-            return (1, self.year as u32 + 1);
-        }
-        (week, self.year as u32)
-    }
 }
 
 impl Vm<'_> {
@@ -135,29 +118,18 @@ impl Vm<'_> {
                 b'A' => self.text.push_all(name(DAYS, weekday as usize, false), false)?,
                 b'b' | b'h' => self.text.push_all(name(MONTHS, now.month.wrapping_sub(1) as usize, true), false)?,
                 b'B' => self.text.push_all(name(MONTHS, now.month.wrapping_sub(1) as usize, false), false)?,
-                b'C' => self.padded(now.year as u32 / 100, 2, zero)?,
                 b'd' => self.padded(now.day as u32, 2, zero)?,
                 b'e' => self.padded(now.day as u32, 2, blank)?,
                 b'f' => self.text.push_all(b"000000", false)?,
-                b'G' => self.write_int(now.iso().1 as i64, false)?,
-                b'g' => self.padded(now.iso().1 % 100, 2, zero)?,
                 b'H' => self.padded(now.hour as u32, 2, zero)?,
                 b'I' => self.padded(hour12, 2, zero)?,
                 b'j' => self.padded(day_of_year + 1, 3, zero)?,
-                b'k' => self.padded(now.hour as u32, 2, blank)?,
-                b'l' => self.padded(hour12, 2, blank)?,
                 b'm' => self.padded(now.month as u32, 2, zero)?,
                 b'M' => self.padded(now.minute as u32, 2, zero)?,
                 b'n' => self.text.push(b'\n', false)?,
                 b'p' => self.text.push_all(if now.hour < 12 { b"AM" } else { b"PM" }, false)?,
-                b'P' => self.text.push_all(if now.hour < 12 { b"am" } else { b"pm" }, false)?,
                 b'S' => self.padded(now.second as u32, 2, zero)?,
                 b't' => self.text.push(b'\t', false)?,
-                b'u' => self.write_int((weekday + 6) as i64 % 7 + 1, false)?,
-                b'U' => self.padded((day_of_year + 7 - weekday) / 7, 2, zero)?,
-                b'V' => self.padded(now.iso().0, 2, zero)?,
-                b'w' => self.write_int(weekday as i64, false)?,
-                b'W' => self.padded((day_of_year + 7 - (weekday + 6) % 7) / 7, 2, zero)?,
                 b'y' => self.padded(now.year as u32 % 100, 2, zero)?,
                 b'Y' => self.write_int(now.year as i64, false)?,
                 b'z' | b'Z' => {}

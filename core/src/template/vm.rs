@@ -82,10 +82,16 @@ impl<'m> Vm<'m> {
     }
 
     /// Fails for a reason. The first reason counts.
-    #[cold]
+    #[inline(always)]
     pub(super) fn fail<T>(&self, code: Code) -> Result<T, Fail> {
+        Err(self.blame(code))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn blame(&self, code: Code) -> Fail {
         self.why.set(self.why.get().or(Some(code)));
-        Err(Fail)
+        Fail
     }
 
     /// Why it failed. The only failure that does not say so is that text found no more room.
@@ -327,7 +333,7 @@ impl<'m> Vm<'m> {
     }
 
     /// Ends a function: what it printed is its value.
-    fn leave(&mut self) -> Result<(), Fail> {
+    fn leave(&mut self) -> Result<Value, Fail> {
         let record = self.base.wrapping_sub(RECORD);
         let (back, mark) = (self.stack_at(record)?, self.stack_at(record.wrapping_add(1))?);
         let out = self.stack_at(record.wrapping_add(3))?;
@@ -335,7 +341,7 @@ impl<'m> Vm<'m> {
         self.pc = back.len();
         self.base = back.at();
         self.sp = mark.at();
-        self.push(result)
+        Ok(result)
     }
 
     /// Takes back what was printed after `mark`, as a string.
@@ -394,57 +400,54 @@ impl<'m> Vm<'m> {
         loop {
             self.charge(1)?;
             self.at = self.pc;
-            match self.u8() {
-                op::STR => {
-                    let item = self.constant();
-                    self.push(item)?;
-                }
+            // What an instruction leaves on the stack; those that leave nothing go on at once.
+            let result = match self.u8() {
+                op::STR => self.constant(),
                 op::INT => {
                     let number = self.number(8) as i64;
-                    let item = self.integer(number)?;
-                    self.push(item)?;
+                    self.integer(number)?
                 }
                 op::FLOAT => {
                     let number = f64::from_bits(self.number(8));
-                    let item = self.float(number)?;
-                    self.push(item)?;
+                    self.float(number)?
                 }
-                op::LITERAL => {
-                    let item = match self.u8() {
-                        literal::NONE => Value::of(value::NONE),
-                        literal::TRUE => Value::bool(true),
-                        literal::FALSE => Value::bool(false),
-                        literal::MISSING => Value::of(value::MISSING),
-                        _ => Value::of(value::UNDEFINED),
-                    };
-                    self.push(item)?;
-                }
+                op::LITERAL => match self.u8() {
+                    literal::NONE => Value::of(value::NONE),
+                    literal::TRUE => Value::bool(true),
+                    literal::FALSE => Value::bool(false),
+                    literal::MISSING => Value::of(value::MISSING),
+                    _ => Value::of(value::UNDEFINED),
+                },
                 op::LOAD => {
                     let mut item = self.variable()?;
                     if item.kind() == value::MISSING {
                         item = Value::of(value::UNDEFINED);
                     }
-                    self.push(item)?;
+                    item
                 }
                 op::STORE => {
                     let slot = self.u16();
                     let item = self.pop()?;
                     self.set_slot(slot, item);
+                    continue;
                 }
                 op::RESOLVE => {
                     let name = self.constant();
                     let slot = self.u16();
                     let item = self.resolve(name)?;
                     self.set_slot(slot, item);
+                    continue;
                 }
                 op::ALIAS => {
                     let item = self.variable()?;
                     let slot = self.u16();
                     self.set_slot(slot, item);
+                    continue;
                 }
                 op::CLEAR => {
                     let slot = self.u16();
                     self.set_slot(slot, Value::of(value::MISSING));
+                    continue;
                 }
                 op::EMIT => {
                     let item = self.pop()?;
@@ -456,19 +459,26 @@ impl<'m> Vm<'m> {
                         self.emit(self.text.since(mark))?;
                         self.text.release(mark);
                     }
+                    continue;
                 }
                 op::EMIT_STR => {
                     let item = self.constant();
                     self.emit(item)?;
+                    continue;
                 }
                 op::POP => {
                     self.pop()?;
+                    continue;
                 }
-                op::JUMP => self.jump(true),
+                op::JUMP => {
+                    self.jump(true);
+                    continue;
+                }
                 op::JUMP_FALSE => {
                     let item = self.pop()?;
                     let go = !self.truthy(item);
                     self.jump(go);
+                    continue;
                 }
                 code @ (op::AND | op::OR) => {
                     let item = self.peek(0)?;
@@ -477,32 +487,32 @@ impl<'m> Vm<'m> {
                     if !keep {
                         self.pop()?;
                     }
+                    continue;
                 }
                 op::JUMP_GIVEN => {
                     let slot = self.u16();
                     let given = self.slot(self.base, slot)?.kind() != value::MISSING;
                     self.jump(given);
+                    continue;
                 }
                 op::NOT => {
                     let item = self.pop()?;
-                    self.push(Value::bool(!self.truthy(item)))?;
+                    Value::bool(!self.truthy(item))
                 }
                 code @ (op::NEG | op::POS) => {
                     let item = self.pop()?;
-                    let result = self.sign(item, code == op::NEG)?;
-                    self.push(result)?;
+                    self.sign(item, code == op::NEG)?
                 }
                 op::BINARY => {
                     let which = self.u8();
                     let (b, a) = (self.pop()?, self.pop()?);
-                    let result = self.binary(which, a, b)?;
-                    self.push(result)?;
+                    self.binary(which, a, b)?
                 }
                 op::COMPARE => {
                     let which = self.u8();
                     let (b, a) = (self.pop()?, self.pop()?);
                     let result = self.compare(which, a, b)?;
-                    self.push(Value::bool(result))?;
+                    Value::bool(result)
                 }
                 op::COMPARE_CHAIN => {
                     let which = self.u8();
@@ -510,58 +520,53 @@ impl<'m> Vm<'m> {
                     let holds = self.compare(which, a, b)?;
                     self.push(if holds { b } else { Value::bool(false) })?;
                     self.jump(!holds);
+                    continue;
                 }
                 op::CONCAT => {
                     let count = self.u16();
-                    let result = self.concat(count)?;
-                    self.push(result)?;
+                    self.concat(count)?
                 }
                 code @ (op::LIST | op::TUPLE) => {
                     let count = self.u16();
                     let kind = if code == op::LIST { value::LIST } else { value::TUPLE };
-                    let result = self.make_list(kind, count)?;
-                    self.push(result)?;
+                    self.make_list(kind, count)?
                 }
                 op::DICT => {
                     let count = self.u16();
                     let first = self.sp.wrapping_sub(2 * count);
-                    let result = self.make_dict(first)?;
-                    self.push(result)?;
+                    self.make_dict(first)?
                 }
                 op::ATTR => {
                     let object = self.pop()?;
                     let result = self.attribute(object)?;
-                    let result = self.bind(result, object)?;
-                    self.push(result)?;
+                    self.bind(result, object)?
                 }
                 op::ITEM => {
                     let (key, object) = (self.pop()?, self.pop()?);
                     let result = self.item(object, key)?;
-                    let result = self.bind(result, object)?;
-                    self.push(result)?;
+                    self.bind(result, object)?
                 }
                 op::SLICE => {
                     let (step, stop, start, object) = (self.pop()?, self.pop()?, self.pop()?, self.pop()?);
-                    let result = self.slice(object, start, stop, step)?;
-                    self.push(result)?;
+                    self.slice(object, start, stop, step)?
                 }
                 op::METHOD => {
                     let object = self.peek(0)?;
-                    let callee = self.attribute(object)?;
-                    self.push(callee)?;
+                    self.attribute(object)?
                 }
                 op::CALL => {
                     let (positional, named, spread) = (self.u8(), self.u8(), self.u8());
                     self.call(positional as usize, named as usize, spread != 0)?;
+                    continue;
                 }
                 op::FILTER => {
                     let which = self.u8();
-                    self.filter(which)?;
+                    self.filter(which)?
                 }
                 op::TEST => {
                     let which = self.u8();
                     let result = self.test(which)?;
-                    self.push(Value::bool(result))?;
+                    Value::bool(result)
                 }
                 op::ITER => {
                     let source = self.pop()?;
@@ -571,24 +576,30 @@ impl<'m> Vm<'m> {
                     self.push(source)?;
                     self.push(Value::new(value::MARK, 0, length))?;
                     self.push(Value::new(value::MARK, self.serial, 0))?;
-                    self.push(Value::of(value::MARK))?;
+                    Value::of(value::MARK)
                 }
                 op::NEXT => {
                     let next = self.advance()?;
                     self.jump(next.is_none());
-                    if let Some(item) = next {
-                        self.push(item)?;
+                    match next {
+                        Some(item) => item,
+                        None => continue,
                     }
                 }
-                op::ITER_END => self.sp = self.sp.wrapping_sub(STATE),
+                op::ITER_END => {
+                    self.sp = self.sp.wrapping_sub(STATE);
+                    continue;
+                }
                 op::UNPACK => {
                     let count = self.u16();
                     self.unpack(count)?;
+                    continue;
                 }
                 op::LOOP => {
                     let slot = self.u16();
                     let serial = self.peek(1)?.at();
                     self.set_slot(slot, Value::new(value::LOOP, self.sp.wrapping_sub(STATE), serial));
+                    continue;
                 }
                 op::COLLECT => {
                     let item = self.pop()?;
@@ -597,29 +608,28 @@ impl<'m> Vm<'m> {
                     for part in [item, source, cursor, aux, position] {
                         self.push(part)?;
                     }
+                    continue;
                 }
                 op::COLLECTED => {
                     let lazy = self.u8() != 0;
                     let aux = self.peek(1)?;
                     self.sp = self.sp.wrapping_sub(STATE);
                     let list = self.make_list(value::LIST, aux.len())?;
-                    let result = if lazy { self.generator(list)? } else { list };
-                    self.push(result)?;
+                    if lazy { self.generator(list)? } else { list }
                 }
-                op::CAPTURE => self.push(Value::new(value::MARK, self.out_len, 0))?,
+                op::CAPTURE => Value::new(value::MARK, self.out_len, 0),
                 code @ (op::CAPTURED | op::CAPTURE_DROP) => {
                     let mark = self.pop()?;
-                    if code == op::CAPTURED {
-                        let result = self.captured(mark.at())?;
-                        self.push(result)?;
-                    } else {
+                    if code == op::CAPTURE_DROP {
                         self.out_len = self.out_len.min(mark.at());
+                        continue;
                     }
+                    self.captured(mark.at())?
                 }
                 op::MACRO => {
                     let index = self.u16();
                     let serial = self.stack_at(self.base.wrapping_sub(3))?.len();
-                    self.push(Value::new(value::MACRO, self.base, index << 16 | serial))?;
+                    Value::new(value::MACRO, self.base, index << 16 | serial)
                 }
                 op::RETURN => self.leave()?,
                 op::SET_ATTR => {
@@ -627,11 +637,13 @@ impl<'m> Vm<'m> {
                     let name = self.constant();
                     let item = self.pop()?;
                     self.set_attribute(namespace, name, item)?;
+                    continue;
                 }
                 op::NAMESPACE => {
                     if self.variable()?.kind() != value::NAMESPACE {
                         return self.fail(Code::TemplateRuntimeError);
                     }
+                    continue;
                 }
                 op::FAIL => {
                     let number = self.u16();
@@ -640,12 +652,10 @@ impl<'m> Vm<'m> {
                     return self.fail(super::code_of(number));
                 }
                 op::HALT => return Ok(()),
-                op::DUP => {
-                    let item = self.peek(0)?;
-                    self.push(item)?;
-                }
+                op::DUP => self.peek(0)?,
                 _ => return self.fail(Code::TemplateDamaged),
-            }
+            };
+            self.push(result)?;
         }
     }
 
