@@ -21,7 +21,7 @@ grep -v '^defmt ' "$out" >"$out.models"
 
 models=0
 while read -r name _ ids _ digest; do
-    "$here/compare.py" "$slm" "$root/fixtures/models/$name.slm" "$ids" "$digest"
+    "$root/linker/compare.py" "$slm" "$root/fixtures/models/$name.slm" "$ids" "$digest"
     models=$((models + 1))
 done <"$out.models"
 [ "$models" -eq 4 ] || { echo "the firmware ran $models models, not 4" >&2; exit 1; }
