@@ -1,27 +1,50 @@
 //! `slm render`: conversations to prompts.
 
+use super::lines::{self, LineError};
 use crate::failure::{Failure, Kind};
-use crate::template::{self, Refused, Renderer};
-use serde_json::{Map, Value, json};
-use std::io::{BufRead, Write};
+use crate::template::{self, Refused, Renderer, Text};
+use crate::tokenizer;
+use serde_json::{Value, json};
 use std::path::PathBuf;
-use tinyrustlm_core::template::{Now, Template};
+use tinyrustlm_core::Error;
+use tinyrustlm_core::template::{Now, bit};
+use tinyrustlm_core::tokenizer::{Encode, Tokenizer};
 
-/// Renders conversations, JSON lines in and out.
-///
-/// In:  {"messages":[..],"tools":[..],"documents":[..],"add_generation_prompt":true,"vars":{..}}
-/// Out: {"text":".."} or {"error":{..}}
+/// Arguments of `slm render`.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Example:\n  echo '{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"add_generation_prompt\":true}' | slm render --template chat_template.jinja"
+    after_help = "Reads JSON lines {\"messages\":[..],\"tools\":[..],\"documents\":[..],\"add_generation_prompt\":true,\"vars\":{..}}\n\
+    and writes {\"text\":\"..\",\"ids\":[..]}; no ids without a model.\n\nExamples:\n  \
+    echo '{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"add_generation_prompt\":true}' | slm render model.slm\n  \
+    slm render --template chat_template.jinja --now 2026-01-15T12:00:00 < lines.jsonl"
 )]
 pub struct Args {
-    /// Compile this Jinja file and render with it.
+    /// A `.slm` file or a Hugging Face folder.
+    model: Option<PathBuf>,
+    /// Compile this Jinja file and render with it instead of the model's template.
     #[arg(long, value_name = "FILE.jinja")]
     template: Option<PathBuf>,
+    /// Of a folder with several templates, the one with this name.
+    #[arg(long, value_name = "NAME")]
+    template_name: Option<String>,
     /// The time `strftime_now` sees, as 2026-01-15T12:00:00; without it, that of the machine in UTC.
     #[arg(long, value_name = "TIME", value_parser = parse_now)]
     now: Option<Now>,
+    /// Whether special tokens are found in what came from messages, tools and documents.
+    #[arg(long, value_enum, default_value_t = Specials::Data)]
+    content_specials: Specials,
+    /// Show which parts of the text the template wrote and which came from the conversation, and the ids of each.
+    #[arg(long)]
+    explain: bool,
+}
+
+/// What becomes of text in a conversation that looks like a special token.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Specials {
+    /// It is text.
+    Data,
+    /// It is a special token, as in the reference.
+    Parse,
 }
 
 /// Reads `YYYY-MM-DDTHH:MM:SS`.
@@ -68,42 +91,75 @@ pub fn clock() -> Now {
     }
 }
 
-/// A refusal as it stands in a line of output.
-pub fn error_json(refused: &Refused) -> Value {
-    let mut error = json!({"code": refused.error.number(), "name": refused.name, "message": refused.message});
-    if let (Some(offset), Some(object)) = (refused.error.offset, error.as_object_mut()) {
-        object.insert("offset".to_owned(), Value::from(offset));
+impl From<Refused> for LineError {
+    fn from(refused: Refused) -> Self {
+        let (code, offset) = (refused.error.number(), refused.error.offset);
+        Self { code, name: refused.name.to_owned(), message: refused.message, offset }
     }
-    json!({ "error": error })
+}
+
+/// The ids of a rendered text, which is encoded as one, without added tokens.
+///
+/// # Errors
+/// Those of the tokenizer.
+pub fn ids_of(tokenizer: &Tokenizer<'_>, rendered: &Text, specials: Specials) -> Result<Vec<u32>, Error> {
+    let length = rendered.text.len();
+    let mut scratch = vec![0; tokenizer.scratch_words(length)];
+    let mut ids = vec![0; tokenizer.max_ids(length)];
+    let content = (specials == Specials::Data).then_some(&rendered.content[..]);
+    let how = Encode { add_special_tokens: false, content };
+    let count = tokenizer.encode(&rendered.text, how, &mut scratch, &mut ids)?;
+    ids.truncate(count);
+    Ok(ids)
+}
+
+/// The text cut where its origin changes.
+fn spans(rendered: &Text) -> Vec<Value> {
+    let mut spans = Vec::new();
+    let mut start = 0;
+    for end in 1..=rendered.text.len() {
+        let origin = bit(&rendered.content, start);
+        // A character stays whole.
+        let inside = rendered.text.get(end).is_some_and(|byte| byte & 0xc0 == 0x80);
+        if end == rendered.text.len() || !inside && bit(&rendered.content, end) != origin {
+            let text = String::from_utf8_lossy(&rendered.text[start..end]);
+            spans.push(json!({"origin": if origin { "content" } else { "template" }, "text": text, "start": start, "end": end}));
+            start = end;
+        }
+    }
+    spans
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<(), Failure> {
-    let Some(path) = &args.template else {
-        return Err(Failure::new(Kind::Usage, "give a model or --template FILE.jinja"));
+    let opened = match (&args.template, &args.model) {
+        (Some(file), model) => template::open_file(file, model.as_deref())?,
+        (None, Some(model)) => template::open(model, args.template_name.as_deref())?,
+        (None, None) => return Err(Failure::new(Kind::Usage, "give a model or --template FILE.jinja")),
     };
-    let source = std::fs::read_to_string(path)
-        .map_err(|error| Failure::new(Kind::Io, format!("{}: {error}", path.display())))?;
-    let compiled = template::compile(&source, "", &Map::new())?;
-    let template = Template::parse(&compiled.section).map_err(|error| Failure::new(Kind::Malformed, error))?;
+    let template = opened.template()?;
+    let tokens = args.model.as_deref().map(tokenizer::open).transpose()?;
+    let tokenizer = tokens.as_ref().map(|opened| opened.tokenizer()).transpose()?;
     let now = args.now.unwrap_or_else(clock);
     let mut renderer = Renderer::default();
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    for line in std::io::stdin().lock().split(b'\n') {
-        let line = line?;
-        if line.trim_ascii().is_empty() {
-            continue;
+    lines::answer(|line| {
+        let line = std::str::from_utf8(line).map_err(|error| Refused::invalid_utf8(error.valid_up_to()))?;
+        let rendered = renderer.render(&template, line, now)?;
+        let mut answer = json!({ "text": String::from_utf8_lossy(&rendered.text) });
+        let ids =
+            tokenizer.as_ref().map(|tokenizer| ids_of(tokenizer, &rendered, args.content_specials)).transpose()?;
+        if let Some(ids) = &ids {
+            answer["ids"] = json!(ids);
         }
-        let rendered = match std::str::from_utf8(&line) {
-            Ok(line) => renderer.render(&template, line, now),
-            Err(error) => Err(Refused::invalid_utf8(error.valid_up_to())),
-        };
-        let answer = match rendered {
-            Ok(done) => json!({ "text": String::from_utf8_lossy(&done.text) }),
-            Err(refused) => error_json(&refused),
-        };
-        writeln!(out, "{answer}")?;
-    }
-    out.flush()?;
-    Ok(())
+        if args.explain {
+            answer["spans"] = json!(spans(&rendered));
+            answer["writes_bos"] = rendered.has_bos.into();
+            answer["writes_eos"] = rendered.has_eos.into();
+            if let (Some(ids), Some(tokenizer)) = (&ids, &tokenizer) {
+                let token = |id: &u32| json!({"id": id, "text": String::from_utf8_lossy(tokenizer.token_bytes(*id)), "special": tokenizer.is_special(*id)});
+                answer["tokens"] = ids.iter().map(token).collect();
+            }
+        }
+        Ok(answer)
+    })
 }

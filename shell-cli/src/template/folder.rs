@@ -49,14 +49,16 @@ fn token_text(value: &Value) -> Option<&str> {
     value.as_str().or_else(|| value.get("content")?.as_str())
 }
 
-/// The special tokens as variables. `special_tokens_map.json` fills what the configuration leaves out.
-fn variables(dir: &Path, config: &Value) -> Result<Map<String, Value>, Failure> {
-    let map = read_json(&dir.join("special_tokens_map.json"))?.unwrap_or(Value::Null);
+/// The special tokens as variables: every key of the configuration that ends in `_token` and holds a text.
+/// `special_tokens_map.json` fills what the configuration leaves out.
+pub(super) fn variables(dir: &Path) -> Result<Map<String, Value>, Failure> {
     let mut variables = Map::new();
-    for name in ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"] {
-        let stated = config.get(name).or_else(|| map.get(name));
-        if let Some(text) = stated.and_then(token_text) {
-            variables.insert(name.to_owned(), Value::from(text));
+    for file in ["tokenizer_config.json", "special_tokens_map.json"] {
+        let Some(Value::Object(members)) = read_json(&dir.join(file))? else { continue };
+        for (name, value) in members.iter().filter(|(name, _)| name.ends_with("_token")) {
+            if let (false, Some(text)) = (variables.contains_key(name), token_text(value)) {
+                variables.insert(name.clone(), Value::from(text));
+            }
         }
     }
     Ok(variables)
@@ -137,6 +139,6 @@ pub fn from_folder(dir: &Path, wanted: Option<&str>) -> Result<Option<Choice>, F
         name: if only { String::new() } else { name.clone() },
         origin: origin.to_owned(),
         others: names.into_iter().filter(|other| *other != name).collect(),
-        variables: variables(dir, &config)?,
+        variables: variables(dir)?,
     }))
 }

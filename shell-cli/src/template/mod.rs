@@ -11,9 +11,11 @@ mod lexer;
 mod parser;
 mod render;
 mod scope;
+mod source;
 
 pub use folder::{Choice, from_folder};
 pub use render::{Refused, Renderer, Text, error_name};
+pub use source::{Opened, open, open_file};
 
 use crate::failure::{Failure, Kind};
 use sha2::{Digest, Sha256};
