@@ -1,6 +1,8 @@
 //! What the program `slm` is made of, as a library, so that fixtures and tests use the same converter and compilers.
 
 pub mod commands;
+pub mod convert;
 pub mod failure;
+pub mod inspect;
 pub mod template;
 pub mod tokenizer;

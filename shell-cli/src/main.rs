@@ -17,6 +17,10 @@ enum Command {
     Logits(commands::logits::Args),
     /// Turn conversations into prompts, JSON lines in and out.
     Render(commands::render::Args),
+    /// Make a .slm file from a published checkpoint.
+    Convert(commands::convert::Args),
+    /// Show what a .slm file holds and where it came from.
+    Inspect(commands::inspect::Args),
     /// Print a file's size and check it against a budget.
     Size(commands::size::Args),
     /// Turn text into ids.
@@ -29,6 +33,8 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Logits(args) => commands::logits::run(args),
         Command::Render(args) => commands::render::run(args),
+        Command::Convert(args) => commands::convert::run(args),
+        Command::Inspect(args) => commands::inspect::run(args),
         Command::Size(args) => commands::size::run(args),
         Command::Tokenize(args) => commands::tokenize::run(args),
         Command::Detokenize(args) => commands::detokenize::run(args),

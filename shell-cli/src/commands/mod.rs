@@ -1,6 +1,8 @@
 //! One file per subcommand.
 
+pub mod convert;
 pub mod detokenize;
+pub mod inspect;
 pub mod lines;
 pub mod logits;
 pub mod render;
