@@ -18,11 +18,14 @@
 
 mod describe;
 mod isa;
+pub mod measure;
 mod memory;
 mod model_file;
+mod threads;
 
 pub use describe::describe;
 pub use isa::detect;
 pub use memory::Memory;
 pub use model_file::ModelFile;
+pub use threads::Threads;
 pub use tinyrustlm_core as core;

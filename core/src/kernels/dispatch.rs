@@ -1,33 +1,68 @@
 //! One choice of instruction set for everything.
+//!
+//! A vector instruction set that the target always has is a variant anyone may name; one that must be detected
+//! carries a proof that only an unsafe function makes.
+#![allow(unsafe_code)]
 
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+use super::aarch64::neon;
 use super::codes::Codes;
 use super::lanes::Lanes;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 use super::wasm32::{SimdLanes, simd128};
+#[cfg(target_arch = "x86_64")]
+use super::x86_64::avx2;
 use super::{Floats, Quantised, Tile};
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 use super::{lanes::ScalarLanes, scalar};
 use core::ops::Range;
 
-/// The instruction set to use. A variant other than `Scalar` can only be made where the CPU is known to have it.
+/// The instruction set to use. All give the same bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Isa {
     /// Portable code. A WebAssembly module with SIMD has no use for it and leaves it out.
     #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
     Scalar,
-    /// WebAssembly's 128-bit SIMD.
+    /// AVX2 and F16C.
+    #[cfg(target_arch = "x86_64")]
+    Avx2(avx2::Avx2),
+    /// NEON.
+    #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+    Neon,
+    /// WebAssembly SIMD128.
     #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
     Simd128,
+}
+
+/// Evaluates one expression per instruction set.
+macro_rules! choose {
+    ($isa:expr, scalar: $scalar:expr, avx2: $avx2:expr, neon: $neon:expr, simd128: $simd128:expr) => {
+        match $isa {
+            #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+            Isa::Scalar => $scalar,
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: an `Avx2` exists only where its maker vouched for AVX2 and F16C.
+            Isa::Avx2(_) => unsafe { $avx2 },
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+            Isa::Neon => $neon,
+            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+            Isa::Simd128 => $simd128,
+        }
+    };
 }
 
 impl Isa {
     /// The best instruction set the compiler may take for granted on this target.
     pub const fn baseline() -> Self {
-        #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
-        let best = Self::Scalar;
+        #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+        return Self::Neon;
         #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-        let best = Self::Simd128;
-        best
+        return Self::Simd128;
+        #[cfg(not(any(
+            all(target_arch = "aarch64", target_feature = "neon"),
+            all(target_arch = "wasm32", target_feature = "simd128")
+        )))]
+        Self::Scalar
     }
 
     /// A short name for reports.
@@ -35,6 +70,10 @@ impl Isa {
         match self {
             #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
             Self::Scalar => "scalar",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2(_) => "avx2",
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+            Self::Neon => "neon",
             #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
             Self::Simd128 => "simd128",
         }
@@ -43,12 +82,13 @@ impl Isa {
     /// Runs `task` over the lanes of this instruction set.
     #[inline(always)]
     pub fn run<T: Task>(self, task: T) -> T::Out {
-        match self {
-            #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
-            Self::Scalar => task.run::<ScalarLanes>(),
-            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-            Self::Simd128 => task.run::<SimdLanes>(),
-        }
+        choose!(
+            self,
+            scalar: task.run::<ScalarLanes>(),
+            avx2: avx2::call(task),
+            neon: task.run::<neon::NeonLanes>(),
+            simd128: task.run::<SimdLanes>()
+        )
     }
 }
 
@@ -61,19 +101,21 @@ pub trait Task {
 }
 
 pub(super) fn matmul_quantised(isa: Isa, w: &Quantised<'_>, x: &Codes<'_>, out: &Tile<'_>, groups: Range<usize>) {
-    match isa {
-        #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
-        Isa::Scalar => scalar::matmul_quantised(w, x, out, groups),
-        #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-        Isa::Simd128 => simd128::matmul_quantised(w, x, out, groups),
-    }
+    choose!(
+        isa,
+        scalar: scalar::matmul_quantised(w, x, out, groups),
+        avx2: avx2::matmul_quantised(w, x, out, groups),
+        neon: neon::matmul_quantised(w, x, out, groups),
+        simd128: simd128::matmul_quantised(w, x, out, groups)
+    )
 }
 
 pub(super) fn matmul_f32(isa: Isa, w: &Floats<'_>, x: &[f32], out: &Tile<'_>, groups: Range<usize>) {
-    match isa {
-        #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
-        Isa::Scalar => scalar::matmul_f32(w, x, out, groups),
-        #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-        Isa::Simd128 => simd128::matmul_f32(w, x, out, groups),
-    }
+    choose!(
+        isa,
+        scalar: scalar::matmul_f32(w, x, out, groups),
+        avx2: avx2::matmul_f32(w, x, out, groups),
+        neon: neon::matmul_f32(w, x, out, groups),
+        simd128: simd128::matmul_f32(w, x, out, groups)
+    )
 }

@@ -5,20 +5,30 @@
 //! `[tokens, rows]`; each output is one fixed sequence of IEEE operations (`SPEC.md`, section 5), so backends, numbers
 //! of tokens and numbers of parts give the same bits.
 
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+mod aarch64;
 pub mod codes;
 mod dispatch;
 pub mod f16;
+#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_feature = "neon")))]
+mod floats;
 mod lanes;
+#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_feature = "neon")))]
+mod rows;
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 mod scalar;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 mod wasm32;
 mod workers;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
 
 pub use codes::{Codes, Step};
 pub use dispatch::{Isa, Task};
 pub use lanes::{LANES, Lanes, dot16};
 pub use workers::{Serial, Workers, for_each_row, for_each_row_in_space, share};
+#[cfg(target_arch = "x86_64")]
+pub use x86_64::avx2::Avx2;
 
 use crate::container::DType;
 use crate::container::directory::GROUP_ROWS;
@@ -139,7 +149,11 @@ pub fn matmul<const N: usize>(
         groups = groups.saturating_add(product.linear.matrix.row_groups());
     }
     let products = products.map(|product| (product.linear, Shared::new(product.out)));
-    let parts = workers.count().min(groups / LEAST_SHARE).max(1);
+    let parts = match workers.count() {
+        0 | 1 => 1,
+        // More parts than workers: one that is held up then holds up less.
+        count => count.saturating_mul(4).min(groups / LEAST_SHARE).max(1),
+    };
     workers.run(parts, &|part| {
         // The row groups of all products in one line; this part's stretch of it.
         let mine = share(groups, parts, part);

@@ -2,6 +2,7 @@
 
 pub mod build;
 mod container;
+mod kernels;
 mod malformed;
 mod naive;
 mod session;

@@ -1,0 +1,245 @@
+//! AVX2 with F16C. No FMA: it would change bits.
+//!
+//! Everything here is inlined into the three functions at the end, which are compiled for AVX2 and F16C and which only
+//! an [`Avx2`] leads to; so wherever an intrinsic runs, the CPU has it.
+#![allow(unsafe_code)]
+
+use super::super::codes::Codes;
+use super::super::dispatch::Task;
+use super::super::floats;
+use super::super::lanes::{LANES, Lanes};
+use super::super::rows::{self, Pairs, Rows};
+use super::super::{Floats, Quantised, Tile};
+use core::arch::x86_64::*;
+use core::ops::Range;
+
+/// Proof that the CPU has AVX2 and F16C and the system keeps their registers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Avx2(());
+
+impl Avx2 {
+    /// # Safety
+    /// AVX2 and F16C must be usable on every thread that will run kernels.
+    pub const unsafe fn assume() -> Self {
+        Self(())
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Avx2Lanes(__m256, __m256);
+
+impl Avx2Lanes {
+    #[inline(always)]
+    fn zip(self, other: Self, f: impl Fn(__m256, __m256) -> __m256) -> Self {
+        Self(f(self.0, other.0), f(self.1, other.1))
+    }
+}
+
+impl Lanes for Avx2Lanes {
+    #[inline(always)]
+    fn splat(value: f32) -> Self {
+        // SAFETY: see the head of this file.
+        let all = unsafe { _mm256_set1_ps(value) };
+        Self(all, all)
+    }
+
+    #[inline(always)]
+    fn load(from: &[f32; LANES]) -> Self {
+        let at = from.as_ptr();
+        // SAFETY: 16 floats can be read from `at`, of any alignment. See the head of this file.
+        unsafe { Self(_mm256_loadu_ps(at), _mm256_loadu_ps(at.add(8))) }
+    }
+
+    #[inline(always)]
+    fn store(self, to: &mut [f32; LANES]) {
+        let at = to.as_mut_ptr();
+        // SAFETY: 16 floats can be written at `at`, of any alignment. See the head of this file.
+        unsafe {
+            _mm256_storeu_ps(at, self.0);
+            _mm256_storeu_ps(at.add(8), self.1);
+        }
+    }
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        // SAFETY: see the head of this file.
+        self.zip(other, |a, b| unsafe { _mm256_add_ps(a, b) })
+    }
+
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        // SAFETY: see the head of this file.
+        self.zip(other, |a, b| unsafe { _mm256_sub_ps(a, b) })
+    }
+
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        // SAFETY: see the head of this file.
+        self.zip(other, |a, b| unsafe { _mm256_mul_ps(a, b) })
+    }
+
+    #[inline(always)]
+    fn div(self, other: Self) -> Self {
+        // SAFETY: see the head of this file.
+        self.zip(other, |a, b| unsafe { _mm256_div_ps(a, b) })
+    }
+
+    #[inline(always)]
+    fn max(self, other: Self) -> Self {
+        // maxps gives the second operand where the first is not greater, NaN included.
+        // SAFETY: see the head of this file.
+        self.zip(other, |a, b| unsafe { _mm256_max_ps(a, b) })
+    }
+
+    #[inline(always)]
+    fn min(self, other: Self) -> Self {
+        // SAFETY: see the head of this file.
+        self.zip(other, |a, b| unsafe { _mm256_min_ps(a, b) })
+    }
+
+    #[inline(always)]
+    fn shift_to_exponent(self) -> Self {
+        // SAFETY: see the head of this file.
+        let shift = |a| unsafe { _mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_castps_si256(a))) };
+        Self(shift(self.0), shift(self.1))
+    }
+
+    #[inline(always)]
+    fn sum(self) -> f32 {
+        // SAFETY: see the head of this file.
+        unsafe {
+            let by8 = _mm256_add_ps(self.0, self.1);
+            let by4 = _mm_add_ps(_mm256_castps256_ps128(by8), _mm256_extractf128_ps::<1>(by8));
+            let by2 = _mm_add_ps(by4, _mm_movehl_ps(by4, by4));
+            _mm_cvtss_f32(_mm_add_ss(by2, _mm_movehdup_ps(by2)))
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Avx2Rows(__m256i);
+
+impl Rows for Avx2Rows {
+    type Sums = __m256i;
+    type Floats = __m256;
+
+    #[inline(always)]
+    fn load(bytes: &[u8; 32]) -> Self {
+        // SAFETY: 32 bytes can be read, of any alignment. See the head of this file.
+        Self(unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) })
+    }
+
+    #[inline(always)]
+    fn low_bytes(self) -> Self {
+        // SAFETY: see the head of this file.
+        Self(unsafe { _mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(self.0)) })
+    }
+
+    #[inline(always)]
+    fn high_bytes(self) -> Self {
+        // SAFETY: see the head of this file.
+        Self(unsafe { _mm256_srai_epi16::<8>(self.0) })
+    }
+
+    #[inline(always)]
+    fn nibbles(self) -> [Self; 4] {
+        // SAFETY: see the head of this file.
+        unsafe {
+            let mask = _mm256_set1_epi16(15);
+            [
+                Self(_mm256_and_si256(self.0, mask)),
+                Self(_mm256_and_si256(_mm256_srli_epi16::<4>(self.0), mask)),
+                Self(_mm256_and_si256(_mm256_srli_epi16::<8>(self.0), mask)),
+                Self(_mm256_srli_epi16::<12>(self.0)),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    fn splat(value: i32) -> __m256i {
+        // SAFETY: see the head of this file.
+        unsafe { _mm256_set1_epi32(value) }
+    }
+
+    #[inline(always)]
+    fn sub(a: __m256i, b: __m256i) -> __m256i {
+        // SAFETY: see the head of this file.
+        unsafe { _mm256_sub_epi32(a, b) }
+    }
+
+    #[inline(always)]
+    fn dot(self, sums: __m256i, pair: i32) -> __m256i {
+        // SAFETY: see the head of this file.
+        unsafe { _mm256_add_epi32(sums, _mm256_madd_epi16(self.0, _mm256_set1_epi32(pair))) }
+    }
+
+    #[inline(always)]
+    fn zero() -> __m256 {
+        // SAFETY: see the head of this file.
+        unsafe { _mm256_setzero_ps() }
+    }
+
+    #[inline(always)]
+    fn f16(bits: &[u8; 16]) -> __m256 {
+        // SAFETY: 16 bytes can be read, of any alignment. See the head of this file.
+        unsafe { _mm256_cvtph_ps(_mm_loadu_si128(bits.as_ptr().cast())) }
+    }
+
+    #[inline(always)]
+    fn accumulate(acc: __m256, d: __m256, dx: f32, sums: __m256i) -> __m256 {
+        // SAFETY: see the head of this file.
+        unsafe {
+            let factor = _mm256_mul_ps(d, _mm256_set1_ps(dx));
+            _mm256_add_ps(acc, _mm256_mul_ps(factor, _mm256_cvtepi32_ps(sums)))
+        }
+    }
+
+    #[inline(always)]
+    fn store(floats: __m256) -> [f32; 8] {
+        let mut out = [0.0; 8];
+        // SAFETY: 8 floats can be written, of any alignment. See the head of this file.
+        unsafe { _mm256_storeu_ps(out.as_mut_ptr(), floats) };
+        out
+    }
+
+    /// Nibbles 1 and 2 of a lane are multiplied where they stand, 16 and 256 times too large, and their sums shifted
+    /// back: 256 * 15 * 32767 * 8 columns stay below 2^31, and the sums are exact multiples.
+    #[inline(always)]
+    fn dot_nibbles(packed: &[u8], x: &Pairs) -> __m256i {
+        // SAFETY: see the head of this file.
+        unsafe {
+            let (mask0, mask1) = (_mm256_set1_epi16(0x000f), _mm256_set1_epi16(0x00f0));
+            let mask2 = _mm256_set1_epi16(0x0f00);
+            let mut units = _mm256_setzero_si256();
+            let mut by16 = _mm256_setzero_si256();
+            let mut by256 = _mm256_setzero_si256();
+            for (k, vector) in packed.as_chunks::<32>().0.iter().enumerate().take(4) {
+                let v = Self::load(vector).0;
+                units = Self(_mm256_and_si256(v, mask0)).dot(units, x[2 * k]);
+                by256 = Self(_mm256_and_si256(v, mask2)).dot(by256, x[2 * k + 1]);
+                by16 = Self(_mm256_and_si256(v, mask1)).dot(by16, x[2 * k + 8]);
+                units = Self(_mm256_srli_epi16::<12>(v)).dot(units, x[2 * k + 9]);
+            }
+            let scaled = _mm256_add_epi32(_mm256_srai_epi32::<4>(by16), _mm256_srai_epi32::<8>(by256));
+            _mm256_add_epi32(units, scaled)
+        }
+    }
+}
+
+/// See [`super::super::scalar::matmul_quantised`].
+#[target_feature(enable = "avx2,f16c")]
+pub fn matmul_quantised(w: &Quantised<'_>, x: &Codes<'_>, out: &Tile<'_>, groups: Range<usize>) {
+    rows::matmul_quantised::<Avx2Rows, 8>(w, x, out, groups);
+}
+
+/// See [`super::super::scalar::matmul_f32`].
+#[target_feature(enable = "avx2,f16c")]
+pub fn matmul_f32(w: &Floats<'_>, x: &[f32], out: &Tile<'_>, groups: Range<usize>) {
+    floats::matmul_f32::<Avx2Lanes>(w, x, out, groups);
+}
+
+/// Runs a task over these lanes.
+#[target_feature(enable = "avx2,f16c")]
+pub fn call<T: Task>(task: T) -> T::Out {
+    task.run::<Avx2Lanes>()
+}

@@ -1,0 +1,84 @@
+//! Times a session against what this machine's memory can deliver, in one process and interleaved, since machines drift.
+
+use std::hint::black_box;
+use std::time::Instant;
+use tinyrustlm_core::Error;
+use tinyrustlm_core::kernels::Workers;
+use tinyrustlm_core::session::Session;
+
+/// The middle of the figures; 0 for none.
+pub fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    match figures.len() {
+        0 => 0.0,
+        n => (figures[(n - 1) / 2] + figures[n / 2]) / 2.0,
+    }
+}
+
+/// Seconds to read `bytes` once, split over `workers` as a product of matrices is.
+pub fn read_seconds(bytes: &[u8], workers: &dyn Workers) -> f64 {
+    let words: &[[u64; 16]] = bytemuck::cast_slice(&bytes[..bytes.len() / 128 * 128]);
+    let parts = workers.count().max(1) * 4;
+    let start = Instant::now();
+    workers.run(parts, &|part| {
+        let mut sums = [0u64; 16];
+        for line in &words[tinyrustlm_core::kernels::share(words.len(), parts, part)] {
+            for (sum, word) in sums.iter_mut().zip(line) {
+                *sum = sum.wrapping_add(*word);
+            }
+        }
+        black_box(sums);
+    });
+    start.elapsed().as_secs_f64()
+}
+
+/// Seconds a token takes when the sequence has `depth` positions; `tokens` of them after the prompt, one by one.
+/// The sequence ends where it began.
+///
+/// # Errors
+/// Those of the session.
+pub fn decode_seconds(
+    session: &mut Session<'_>,
+    workers: &dyn Workers,
+    depth: usize,
+    tokens: usize,
+) -> Result<Vec<f64>, Error> {
+    extend(session, workers, depth)?;
+    let mut seconds = Vec::with_capacity(tokens);
+    for i in 0..tokens {
+        let start = Instant::now();
+        session.step(id(session, depth + i), workers)?;
+        seconds.push(start.elapsed().as_secs_f64());
+    }
+    session.truncate(depth)?;
+    Ok(seconds)
+}
+
+/// Seconds to prefill `tokens` on an empty sequence.
+///
+/// # Errors
+/// Those of the session.
+pub fn prefill_seconds(session: &mut Session<'_>, workers: &dyn Workers, tokens: usize) -> Result<f64, Error> {
+    let ids: Vec<u32> = (0..tokens).map(|i| id(session, i)).collect();
+    session.reset();
+    let start = Instant::now();
+    session.prefill(&ids, workers)?;
+    Ok(start.elapsed().as_secs_f64())
+}
+
+/// Makes the sequence `depth` positions long.
+fn extend(session: &mut Session<'_>, workers: &dyn Workers, depth: usize) -> Result<(), Error> {
+    if session.kv_len() > depth {
+        session.truncate(depth)?;
+    }
+    let ids: Vec<u32> = (session.kv_len()..depth).map(|i| id(session, i)).collect();
+    if !ids.is_empty() {
+        session.prefill(&ids, workers)?;
+    }
+    Ok(())
+}
+
+/// Some id for a position: the work does not depend on which.
+fn id(session: &Session<'_>, position: usize) -> u32 {
+    (position as u32).wrapping_mul(2_654_435_761) % session.model().config.vocab_size as u32
+}
