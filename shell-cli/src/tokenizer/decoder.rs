@@ -20,6 +20,16 @@ pub enum Text {
     Bytes(Vec<u8>),
 }
 
+impl Text {
+    /// Its bytes.
+    pub fn into_bytes(self) -> Vec<u8> {
+        match self {
+            Self::Chars(text) => text.into_bytes(),
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+}
+
 /// One thing done to single tokens.
 enum Step {
     Replace(Matcher, String),

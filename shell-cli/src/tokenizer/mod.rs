@@ -24,7 +24,6 @@ pub use source::{Opened, open};
 
 use crate::failure::{Failure, Kind};
 use build::{Builder, spans};
-use decoder::Text;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
@@ -100,7 +99,7 @@ pub fn compile(tokenizer_json: &[u8]) -> Result<Compiled, Failure> {
 
     // A first section without added tokens answers two questions by the core's own code: what the normalizer makes of
     // added tokens, and which tokens the merges make of their own bytes.
-    model.tables(&mut builder, id_count, |_| false);
+    model.tables(&mut builder, id_count, |_| false, |_| Vec::new());
     let strings: Vec<Option<String>> =
         (0..id_count).map(|id| model.texts.get(id as usize).cloned().flatten()).collect();
     texts(&mut builder, &mut model.header, &decoder, &strings, &|_, _| false);
@@ -122,7 +121,6 @@ pub fn compile(tokenizer_json: &[u8]) -> Result<Compiled, Failure> {
             .collect();
         (normalized, whole)
     };
-    model.tables(&mut builder, id_count, |id| whole[id as usize]);
     added.tables(&mut builder, &normalized)?;
     // A token's text when decoding: an added token's is what the normalizer makes of it.
     let strings: Vec<Option<String>> = (0..id_count)
@@ -132,6 +130,9 @@ pub fn compile(tokenizer_json: &[u8]) -> Result<Compiled, Failure> {
         })
         .collect();
     let special = |_: u32, text: &str| added.special.contains(text);
+    let shown =
+        |id: u32| strings[id as usize].as_deref().map_or(Vec::new(), |text| decoder.token(text, 0).0.into_bytes());
+    model.tables(&mut builder, id_count, |id| whole[id as usize], shown);
     texts(&mut builder, &mut model.header, &decoder, &strings, &special);
     let section = builder.write(&model.header);
     let header = parse(&section)?.section().header;
@@ -217,8 +218,7 @@ fn texts(
             .iter()
             .map(|text| match text.as_deref().map(|text| decoder.token(text, place).0) {
                 None => Vec::new(),
-                Some(Text::Chars(text)) => text.into_bytes(),
-                Some(Text::Bytes(bytes)) => bytes,
+                Some(text) => text.into_bytes(),
             })
             .collect();
         let (starts, bytes) = spans(pieces.iter().map(Vec::as_slice));

@@ -186,16 +186,22 @@ impl Read {
         if self.header.flags & flag::BYTE_UNITS != 0 { bytes::from_str(text) } else { Some(text.as_bytes().to_vec()) }
     }
 
-    /// Writes the model's tables, with `id_count` ids. `whole` says which tokens the model makes of their own bytes.
-    pub fn tables(&mut self, builder: &mut Builder, id_count: u32, whole: impl Fn(u32) -> bool) {
+    /// Writes the model's tables, with `id_count` ids. `whole` says which tokens the model makes of their own bytes;
+    /// `other` gives the text of an id that the model cannot meet.
+    pub fn tables(
+        &mut self,
+        builder: &mut Builder,
+        id_count: u32,
+        whole: impl Fn(u32) -> bool,
+        other: impl Fn(u32) -> Vec<u8>,
+    ) {
         let n = id_count as usize;
         self.header.id_count = id_count;
         let found: Vec<Option<Vec<u8>>> =
             self.texts.iter().map(|text| text.as_deref().and_then(|text| self.model_bytes(text))).collect();
-        let unreachable: Vec<Vec<u8>> =
-            self.texts.iter().map(|text| text.clone().unwrap_or_default().into_bytes()).collect();
-        let text = |id: usize| found.get(id).and_then(Option::as_deref).or(unreachable.get(id).map(Vec::as_slice));
-        let (offsets, blob) = spans((0..n).map(|id| text(id).unwrap_or(&[])));
+        let texts: Vec<Vec<u8>> =
+            (0..n).map(|id| found.get(id).cloned().flatten().unwrap_or_else(|| other(id as u32))).collect();
+        let (offsets, blob) = spans(texts.iter().map(Vec::as_slice));
         builder.table(table::OFFSETS, offsets);
         builder.table(table::BYTES, blob);
 

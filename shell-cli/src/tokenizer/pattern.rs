@@ -266,7 +266,8 @@ impl Parser {
             _ => {
                 self.at -= 1;
                 let set = self.escaped_set()?;
-                self.class(set)
+                // Case-insensitivity concerns characters, not properties.
+                if set.single().is_some() { self.class(set) } else { Node::Class(set) }
             }
         })
     }
@@ -360,7 +361,7 @@ impl Parser {
                     while !self.eat(":]") {
                         name.push(self.next()?);
                     }
-                    let posix = unicode::property(&name)?;
+                    let posix = unicode::posix(&name)?;
                     if inverse { posix.complement() } else { posix }
                 }
                 '[' => self.bracket()?,

@@ -13,11 +13,10 @@ pub fn runs() -> Node {
     let mut scripts: Vec<Set> = Vec::new();
     let mut han = mark.clone();
     let mut assigned = Set::default();
-    for name in unicode::SCRIPTS {
-        let Ok(set) = unicode::script(name) else { continue };
+    for (name, set) in unicode::scripts() {
         let set = set.intersection(&Set::char(' ').union(&mark).complement());
         assigned = assigned.union(&set);
-        match *name {
+        match name {
             "Han" | "Hiragana" | "Katakana" => han = han.union(&set),
             _ => scripts.push(set),
         }

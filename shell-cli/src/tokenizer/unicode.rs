@@ -26,10 +26,16 @@ fn set(class: &ClassUnicode) -> Set {
     Set::new(class.ranges().iter().map(|r| (r.start() as u32, r.end() as u32)))
 }
 
-/// `\p{name}` and `[:name:]` of patterns.
+/// `[:name:]` of patterns.
+pub fn posix(name: &str) -> Result<Set, String> {
+    if name == "punct" { Ok(property("P")?.union(&property("S")?)) } else { property(name) }
+}
+
+/// `\p{name}` of patterns.
 pub fn property(name: &str) -> Result<Set, String> {
     let plain: String = name.chars().filter(|c| !matches!(c, ' ' | '_' | '-')).collect::<String>().to_lowercase();
     Ok(match plain.as_str() {
+        "punct" => property("P")?,
         "alpha" => property("Alphabetic")?,
         "upper" => property("Uppercase")?,
         "lower" => property("Lowercase")?,
@@ -38,7 +44,6 @@ pub fn property(name: &str) -> Result<Set, String> {
         "space" => white_space(),
         "blank" => property("Zs")?.union(&Set::char('\t')),
         "cntrl" => property("Cc")?,
-        "punct" => property("P")?.union(&Set::new("$+<=>^`|~".chars().map(|c| (c as u32, c as u32)))),
         "xdigit" => Set::of(|c| c.is_ascii_hexdigit()),
         "word" => word(),
         _ => set(&parsed(&format!("\\p{{{name}}}"))?),
@@ -50,12 +55,11 @@ pub fn white_space() -> Set {
     Set::of(char::is_whitespace)
 }
 
-/// `\w` of Oniguruma.
+/// `\w` of Oniguruma: it counts the raised digits and the fractions of Latin-1 as word characters.
 pub fn word() -> Set {
-    ["Alphabetic", "M", "Nd", "Pc"]
-        .into_iter()
-        .filter_map(|name| property(name).ok())
-        .fold(Set::default(), |a, b| a.union(&b))
+    let latin = Set::new([(0xB2, 0xB3), (0xB9, 0xB9), (0xBC, 0xBE)]);
+    let names = ["Alphabetic", "M", "Nd", "Pc"];
+    names.into_iter().filter_map(|name| property(name).ok()).fold(latin, |a, b| a.union(&b))
 }
 
 /// `\w` of the `regex` crate, which the reference uses for the Whitespace pre-tokenizer and whole-word added tokens.
@@ -95,10 +99,169 @@ pub fn lowercase(c: char) -> String {
     c.to_lowercase().collect()
 }
 
-/// Scripts of the UnicodeScripts pre-tokenizer.
-pub const SCRIPTS: &[&str] = &["Latin", "Han", "Hiragana", "Katakana"];
-
-/// Characters of a script.
-pub fn script(name: &str) -> Result<Set, String> {
-    property(&format!("Script={name}"))
+/// Scripts of Unicode 9.0, as the UnicodeScripts pre-tokenizer has them.
+pub fn scripts() -> Vec<(&'static str, Set)> {
+    // Since then scripts have grown, and four characters have moved: (from now, to then, first, last).
+    const MOVED: [(&str, &str, u32, u32); 3] = [
+        ("Armenian", "Common", 0x589, 0x589),
+        ("Arabic", "Common", 0x61C, 0x61C),
+        ("Inherited", "Devanagari", 0x953, 0x954),
+    ];
+    let old = property("Age=9.0").unwrap_or_default();
+    SCRIPTS
+        .iter()
+        .map(|name| {
+            let mut set = property(&format!("Script={name}")).unwrap_or_default().intersection(&old);
+            for (now, then, first, last) in MOVED {
+                let moved = Set::new([(first, last)]);
+                if now == *name {
+                    set = set.intersection(&moved.complement());
+                } else if then == *name {
+                    set = set.union(&moved);
+                }
+            }
+            (*name, set)
+        })
+        .collect()
 }
+
+/// Names of the scripts.
+const SCRIPTS: &[&str] = &[
+    "Adlam",
+    "Ahom",
+    "AnatolianHieroglyphs",
+    "Arabic",
+    "Armenian",
+    "Avestan",
+    "Balinese",
+    "Bamum",
+    "BassaVah",
+    "Batak",
+    "Bengali",
+    "Bhaiksuki",
+    "Bopomofo",
+    "Brahmi",
+    "Braille",
+    "Buginese",
+    "Buhid",
+    "CanadianAboriginal",
+    "Carian",
+    "CaucasianAlbanian",
+    "Chakma",
+    "Cham",
+    "Cherokee",
+    "Common",
+    "Coptic",
+    "Cuneiform",
+    "Cypriot",
+    "Cyrillic",
+    "Deseret",
+    "Devanagari",
+    "Duployan",
+    "EgyptianHieroglyphs",
+    "Elbasan",
+    "Ethiopic",
+    "Georgian",
+    "Glagolitic",
+    "Gothic",
+    "Grantha",
+    "Greek",
+    "Gujarati",
+    "Gurmukhi",
+    "Han",
+    "Hangul",
+    "Hanunoo",
+    "Hatran",
+    "Hebrew",
+    "Hiragana",
+    "ImperialAramaic",
+    "Inherited",
+    "InscriptionalPahlavi",
+    "InscriptionalParthian",
+    "Javanese",
+    "Kaithi",
+    "Kannada",
+    "Katakana",
+    "KayahLi",
+    "Kharoshthi",
+    "Khmer",
+    "Khojki",
+    "Khudawadi",
+    "Lao",
+    "Latin",
+    "Lepcha",
+    "Limbu",
+    "LinearA",
+    "LinearB",
+    "Lisu",
+    "Lycian",
+    "Lydian",
+    "Mahajani",
+    "Malayalam",
+    "Mandaic",
+    "Manichaean",
+    "Marchen",
+    "MeeteiMayek",
+    "MendeKikakui",
+    "MeroiticCursive",
+    "MeroiticHieroglyphs",
+    "Miao",
+    "Modi",
+    "Mongolian",
+    "Mro",
+    "Multani",
+    "Myanmar",
+    "Nabataean",
+    "NewTaiLue",
+    "Newa",
+    "Nko",
+    "Ogham",
+    "OlChiki",
+    "OldHungarian",
+    "OldItalic",
+    "OldNorthArabian",
+    "OldPermic",
+    "OldPersian",
+    "OldSouthArabian",
+    "OldTurkic",
+    "Oriya",
+    "Osage",
+    "Osmanya",
+    "PahawhHmong",
+    "Palmyrene",
+    "PauCinHau",
+    "PhagsPa",
+    "Phoenician",
+    "PsalterPahlavi",
+    "Rejang",
+    "Runic",
+    "Samaritan",
+    "Saurashtra",
+    "Sharada",
+    "Shavian",
+    "Siddham",
+    "SignWriting",
+    "Sinhala",
+    "SoraSompeng",
+    "Sundanese",
+    "SylotiNagri",
+    "Syriac",
+    "Tagalog",
+    "Tagbanwa",
+    "TaiLe",
+    "TaiTham",
+    "TaiViet",
+    "Takri",
+    "Tamil",
+    "Tangut",
+    "Telugu",
+    "Thaana",
+    "Thai",
+    "Tibetan",
+    "Tifinagh",
+    "Tirhuta",
+    "Ugaritic",
+    "Vai",
+    "WarangCiti",
+    "Yi",
+];
