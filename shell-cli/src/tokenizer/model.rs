@@ -215,7 +215,7 @@ impl Read {
         };
         self.header.max_token = (0..n).filter_map(reachable).map(<[u8]>::len).max().unwrap_or(0) as u32;
         let count = (0..n).filter(|id| reachable(*id).is_some()).count();
-        let mut slots = vec![NONE; count + count / 3 + 1];
+        let mut slots = vec![NONE; count + count / 4 + 1];
         for id in 0..n {
             if let Some(text) = reachable(id) {
                 let mixed = Hash::EMPTY.with(text).mixed();
@@ -232,7 +232,7 @@ impl Read {
         for (rank, (left, right, _)) in self.merges.iter().enumerate() {
             by_pair.insert((*left, *right), rank as u32);
         }
-        let mut slots = vec![u64::MAX; if self.merges.is_empty() { 0 } else { by_pair.len() + by_pair.len() / 3 + 1 }];
+        let mut slots = vec![u64::MAX; if self.merges.is_empty() { 0 } else { by_pair.len() + by_pair.len() / 4 + 1 }];
         for (rank, (left, right, _)) in self.merges.iter().enumerate() {
             if by_pair.get(&(*left, *right)) != Some(&(rank as u32)) {
                 continue;
