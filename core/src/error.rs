@@ -346,6 +346,10 @@ codes! {
     TemplateKeyError = 219, GenerationFailed;
     /// A missing positional value in a format string.
     TemplateIndexError = 220, GenerationFailed;
+    /// The transcript has no room for the message; the offset is the bytes it would take.
+    ConversationFull = 230, OutputBufferExceeded;
+    /// System message and last turn alone exceed the prompt's limit: the offset is the tokens, the index the limit.
+    ConversationTooLong = 231, ContextExceeded;
 
     // Plan, kernels, forward, session, 300-399.
     /// A prompt of no tokens.

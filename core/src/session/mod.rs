@@ -1,5 +1,7 @@
 //! A sequence being computed: the model, its cache and how far it has come.
 
+pub mod conversation;
+
 use crate::error::{Code, Error};
 use crate::event::event;
 use crate::forward::Pass;

@@ -59,7 +59,7 @@ impl Vm<'_> {
         // Either memory is shorter than 2^28.
         let times = if item.len() == 0 { 0 } else { times.clamp(0, 1 << value::FIELD) as usize };
         let total = item.len().saturating_mul(times);
-        self.charge(total / 8)?;
+        self.charge(total / 4)?;
         match item.kind() {
             value::STR => {
                 let mark = self.text.used();
@@ -83,7 +83,7 @@ impl Vm<'_> {
     fn add_text(&mut self, a: Value, b: Value) -> Result<Value, Fail> {
         let markup = (a.flags() | b.flags()) & value::MARKUP;
         let (a, b) = if markup == 0 { (a, b) } else { (self.escaped(a)?, self.escaped(b)?) };
-        self.charge(b.len() / 16)?;
+        self.charge(b.len() / 4)?;
         let result = self.text.concat(a, b)?;
         Ok(result.flagged(markup))
     }
@@ -155,7 +155,7 @@ impl Vm<'_> {
         let mut result = self.text.since(self.text.used());
         for index in first..self.sp {
             let item = self.stack_at(index)?;
-            self.charge(item.len() / 16)?;
+            self.charge(item.weight() / 4)?;
             let item = self.string_of(item)?;
             result = if index == first { item } else { self.text.concat(result, item)? };
         }
@@ -263,7 +263,7 @@ impl Vm<'_> {
     pub(super) fn compare(&mut self, which: u8, a: Value, b: Value) -> Result<bool, Fail> {
         match which {
             compare::EQ | compare::NE => {
-                self.charge(a.len() / 64)?;
+                self.charge(a.weight() / 64)?;
                 Ok(self.equal(a, b)? == (which == compare::EQ))
             }
             compare::IN | compare::NOT_IN => Ok(self.contains(b, a)? == (which == compare::IN)),

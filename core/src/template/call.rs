@@ -188,7 +188,7 @@ impl Vm<'_> {
         if args.positional > most {
             return self.fail(Code::TemplateTypeError);
         }
-        self.charge(object.len() / 16)?;
+        self.charge(object.weight() / 4)?;
         match which {
             id::strip | id::lstrip | id::rstrip => self.strip(object, first, which != id::rstrip, which != id::lstrip),
             id::upper => self.case(object, Case::Upper, false),
@@ -324,7 +324,7 @@ impl Vm<'_> {
     /// `str.format` with `{}`, `{0}`, `{name}`, `!s`, `!r` and doubled braces.
     fn format_braces(&mut self, object: Value, args: Args) -> Result<Value, Fail> {
         let mark = self.text.used();
-        let (mut at, mut next) = (0, 0);
+        let (mut at, mut next, mut numbered) = (0, 0, false);
         // Nothing may be written to the arena beside the result: what is printed goes straight into it.
         while at < object.len() {
             self.charge(1)?;
@@ -350,10 +350,14 @@ impl Vm<'_> {
                         next += 1;
                         self.arg(args, next - 1)
                     } else if let Some(index) = super::number::parse_int(field) {
+                        numbered = true;
                         self.arg(args, index.clamp(0, 255) as usize)
                     } else {
                         self.need(self.named(args, field), Code::TemplateKeyError)?
                     };
+                    if numbered && next > 0 {
+                        return self.fail(Code::TemplateValueError);
+                    }
                     if item.kind() == value::MISSING {
                         return self.fail(Code::TemplateIndexError);
                     }

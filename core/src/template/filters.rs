@@ -138,7 +138,8 @@ impl Vm<'_> {
             value::BOOL..=value::WIDE => return self.sign(item, false),
             value::FLOAT => Some(self.float_of(item)),
             value::STR => {
-                if self.int_of(base) != 10 {
+                // Underscores between digits are Python's, not ours.
+                if self.int_of(base) != 10 || self.text.of(item).contains(&b'_') {
                     return self.fail(Code::TemplateUnsupported);
                 }
                 let trimmed = self.strip(item, Value::of(value::NONE), true, true)?;
@@ -168,6 +169,9 @@ impl Vm<'_> {
         let number = match item.kind() {
             value::BOOL..=value::FLOAT => Some(self.float_of(item)),
             value::STR => {
+                if self.text.of(item).contains(&b'_') {
+                    return self.fail(Code::TemplateUnsupported);
+                }
                 let trimmed = self.strip(item, Value::of(value::NONE), true, true)?;
                 parse_float(self.text.of(trimmed))
             }
@@ -212,7 +216,7 @@ impl Vm<'_> {
         }
         let [x, y, z] = args;
         let item = self.pop()?;
-        self.charge(item.len() / 16)?;
+        self.charge(item.weight() / 4)?;
         Ok(match which {
             filter::TRIM => {
                 let text = self.string_of(item)?;

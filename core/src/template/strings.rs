@@ -44,13 +44,15 @@ impl Vm<'_> {
         Ok(part(text, from, to))
     }
 
-    /// Whether a letter stands in the direction of `step` from `at`, marks skipped. For the final sigma.
-    fn cased_beside(&self, bytes: &[u8], at: usize, back: bool) -> bool {
+    /// Whether a letter stands beside `at`, marks skipped, before it no farther than `start`. For the final sigma.
+    fn cased_beside(&self, bytes: &[u8], start: usize, at: usize, back: bool) -> bool {
         let mut at = at;
         loop {
             if back {
-                let Some(before) = at.checked_sub(1) else { return false };
-                at = before;
+                if at <= start {
+                    return false;
+                }
+                at = at.wrapping_sub(1);
                 while at > 0 && bytes.get(at).is_some_and(|byte| byte & 0xc0 == 0x80) {
                     at = at.wrapping_sub(1);
                 }
@@ -67,7 +69,7 @@ impl Vm<'_> {
         }
     }
 
-    fn push_case(&mut self, text: Value, at: usize, case: Case) -> Result<usize, Fail> {
+    fn push_case(&mut self, text: Value, start: usize, at: usize, case: Case) -> Result<usize, Fail> {
         let bytes = self.text.of(text);
         let (point, len) = decode(bytes, at);
         let content = self.text.is_content(text.at().wrapping_add(at));
@@ -78,7 +80,7 @@ impl Vm<'_> {
                 content,
             )?;
         } else if point == 0x3a3 && case == Case::Lower {
-            let last = self.cased_beside(bytes, at, true) && !self.cased_beside(bytes, at, false);
+            let last = self.cased_beside(bytes, start, at, true) && !self.cased_beside(bytes, start, at, false);
             self.text.push_char(if last { 0x3c2 } else { 0x3c3 }, content)?;
         } else {
             self.charge(32)?;
@@ -93,7 +95,7 @@ impl Vm<'_> {
         let mark = self.text.used();
         let mut at = 0;
         while at < text.len() {
-            at = self.push_case(text, at, if first && at > 0 { Case::Lower } else { case })?;
+            at = self.push_case(text, 0, at, if first && at > 0 { Case::Lower } else { case })?;
         }
         Ok(self.text.since(mark).flagged(text.flags()))
     }
@@ -102,7 +104,7 @@ impl Vm<'_> {
     pub(super) fn title(&mut self, text: Value, method: bool) -> Result<Value, Fail> {
         self.charge(text.len() / 4)?;
         let mark = self.text.used();
-        let (mut at, mut inside) = (0, false);
+        let (mut at, mut inside, mut start) = (0, false, 0);
         while at < text.len() {
             let (point, _) = decode(self.text.of(text), at);
             let case = match (inside, method) {
@@ -110,7 +112,11 @@ impl Vm<'_> {
                 (false, true) => Case::Title,
                 (false, false) => Case::Upper,
             };
-            at = self.push_case(text, at, case)?;
+            at = self.push_case(text, start, at, case)?;
+            if !inside && !method {
+                // The filter maps the rest of a word by itself.
+                start = at;
+            }
             inside = if method {
                 if point < 0x80 { (point as u8).is_ascii_alphabetic() } else { self.unicode.has(CASED, point) }
             } else {
@@ -269,7 +275,7 @@ impl Vm<'_> {
             if index > 0 {
                 self.text.push_str(separator)?;
             }
-            self.charge(1 + item.len() / 16)?;
+            self.charge(1 + item.weight() / 4)?;
             self.print(item)?;
         }
         Ok(self.text.since(mark))

@@ -114,6 +114,11 @@ impl Value {
         (self.word() >> (8 + FIELD)) as usize
     }
 
+    /// Length of what can be long, for the count of steps.
+    pub const fn weight(self) -> usize {
+        if matches!(self.kind(), STR..=DICT) { self.len() } else { 0 }
+    }
+
     /// The number of an INT.
     pub const fn inline(self) -> i64 {
         self.word() as i64 >> 8

@@ -347,7 +347,7 @@ impl<'m> Vm<'m> {
     /// Takes back what was printed after `mark`, as a string.
     fn captured(&mut self, mark: usize) -> Result<Value, Fail> {
         let start = self.text.used();
-        self.charge(self.out_len.saturating_sub(mark) / 16)?;
+        self.charge(self.out_len.saturating_sub(mark) / 4)?;
         for index in mark..self.out_len {
             let byte = self.out.get(index).copied().unwrap_or(0);
             self.text.push(byte, text::bit(self.out_bits, index))?;
@@ -358,7 +358,7 @@ impl<'m> Vm<'m> {
 
     /// Prints a string.
     fn emit(&mut self, item: Value) -> Result<(), Fail> {
-        self.charge(item.len() / 16)?;
+        self.charge(item.len() / 4)?;
         let bytes = self.text.of(item);
         let end = self.out_len.wrapping_add(bytes.len());
         match self.out.get_mut(self.out_len..end) {

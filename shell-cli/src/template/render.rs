@@ -7,7 +7,7 @@ use tinyrustlm_core::template::{Now, Refusal, Template};
 use tinyrustlm_core::{Code, Error};
 
 /// Largest text a rendering may give, in bytes.
-const MAX_OUTPUT: usize = 1 << 26;
+const MAX_OUTPUT: usize = 1 << 24;
 
 /// A rendered conversation.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -94,7 +94,7 @@ impl Renderer {
                 }
                 Err(refusal) => match refusal.error.code {
                     Code::OutputBufferExceeded if size < MAX_OUTPUT => size *= 4,
-                    Code::TemplateMemory | Code::TemplateStack if words < MAX_OUTPUT / 8 => words *= 4,
+                    Code::TemplateMemory | Code::TemplateStack if words < MAX_OUTPUT / 4 => words *= 4,
                     _ => return Err(self.refused(template, refusal)),
                 },
             }
