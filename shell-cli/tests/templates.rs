@@ -132,21 +132,26 @@ fn what_cannot_be_run_is_refused_with_its_place() {
 
 #[test]
 fn hostile_templates_end_at_a_limit() {
-    let mut renderer = Renderer::default();
+    let (mut memory, mut out, mut content) = (vec![0; 1 << 18], vec![0; 1 << 20], vec![0; 1 << 17]);
     let forever = "{% macro f(n) %}{{ f(n + 1) }}{% endmacro %}{{ f(0) }}";
     let nested = "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}{% endfor %}{% endfor %}{% endfor %}";
-    let doubling = "{% set ns = namespace(s='ab') %}{% for i in range(64) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}{{ ns.s }}";
+    let doubling =
+        "{% set ns = namespace(s='ab') %}{% for i in range(64) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}{{ ns.s }}";
     let list = "{% set ns = namespace(s=[1]) %}{% for i in range(64) %}{% set ns.s = ns.s + ns.s %}{% endfor %}";
     let flood = "{% for i in range(99999) %}{% for i in range(99999) %}xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx{% endfor %}{% endfor %}";
-    let boxes = "{% set ns = namespace(s=[1]) %}{% for i in range(99999) %}{% set ns.s = [ns.s] %}{% endfor %}{{ ns.s }}";
+    let boxes =
+        "{% set ns = namespace(s=[1]) %}{% for i in range(99999) %}{% set ns.s = [ns.s] %}{% endfor %}{{ ns.s }}";
     let product = "{{ 'ab' * 99999999999 }}";
     let width = "{{ 'a\\nb'|indent(99999999999) }}";
     let search = "{{ ('a' * 4000000).count('a' * 2000000 ~ 'b') }}";
     let join = "{{ (('ab' * 100000)|list|join('x' * 100000)) }}";
-    for source in [forever, nested, doubling, list, flood, boxes, product, width, search, join] {
+    let previous = "{% for c in 'ab' * 100000 %}{{ loop.previtem }}{{ loop.nextitem }}{% endfor %}";
+    let words = "{{ ('a ' * 100000).rsplit()|length }}{{ ('a ' * 100000).split()|length }}";
+    for source in [forever, nested, doubling, list, flood, boxes, product, width, search, join, previous, words] {
         let section = section_of(source).unwrap();
         let start = std::time::Instant::now();
-        let result = renderer.render(&Template::parse(&section).unwrap(), r#"{"messages":[]}"#, NOW);
+        let template = Template::parse(&section).unwrap();
+        let result = template.render(br#"{"messages":[]}"#, NOW, &mut memory, &mut out, &mut content);
         assert!(start.elapsed().as_secs() < 60, "{source}");
         if let Err(refused) = result {
             let limits = [Code::TemplateSteps, Code::TemplateMemory, Code::TemplateStack, Code::OutputBufferExceeded];
@@ -302,7 +307,10 @@ fn small_memory_is_an_error_not_a_wrong_text() {
                 rendered += 1;
             }
             Err(refusal) => {
-                assert!(matches!(refusal.error.code, Code::TemplateMemory | Code::TemplateStack | Code::TemplateDamaged))
+                assert!(matches!(
+                    refusal.error.code,
+                    Code::TemplateMemory | Code::TemplateStack | Code::TemplateDamaged
+                ))
             }
         }
     }

@@ -19,6 +19,7 @@ impl Vm<'_> {
             value::BOOL | value::INT | value::WIDE => self.int_of(item) != 0,
             value::FLOAT => self.float_of(item) != 0.0,
             value::GENERATOR => true,
+            value::STR => item.len() > 0,
             _ => self.length(item).is_none_or(|length| length > 0),
         }
     }
@@ -66,6 +67,8 @@ impl Vm<'_> {
                 Value::small(start.wrapping_add(step.wrapping_mul(index as i64)))
             }
             value::STR => {
+                // When the steps run out here, the next instruction fails.
+                let _ = self.charge(source.len() / 8);
                 let bytes = self.text.of(source);
                 let from = char_offset(bytes, index);
                 part(source, from, from.wrapping_add(decode(bytes, from).1))
@@ -315,6 +318,7 @@ impl Vm<'_> {
         if !matches!(object.kind(), value::STR | value::LIST | value::TUPLE | value::RANGE) {
             return self.fail(Code::TemplateTypeError);
         }
+        self.charge(object.weight() / 8)?;
         for bound in [start, stop, step] {
             if bound.kind() != value::NONE && !bound.is_integer() {
                 return self.fail(Code::TemplateTypeError);

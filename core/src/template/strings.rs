@@ -135,6 +135,7 @@ impl Vm<'_> {
             value::NONE | value::MISSING => {
                 let mut rest = self.strip(text, separator, !from_right, from_right)?;
                 while rest.len() > 0 {
+                    self.charge(if from_right { rest.len() / 8 } else { 1 })?;
                     let cut = if left > 0 { self.word(rest, from_right) } else { None };
                     left = left.saturating_sub(1);
                     match cut {

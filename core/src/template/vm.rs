@@ -25,7 +25,7 @@ pub struct Vm<'m> {
     pc: usize,
     pub(super) at: usize,
     serial: usize,
-    steps: u32,
+    steps: Cell<u32>,
     pub(super) out: &'m mut [u8],
     pub(super) out_bits: &'m mut [u8],
     pub(super) out_len: usize,
@@ -68,7 +68,7 @@ impl<'m> Vm<'m> {
             pc: 0,
             at: 0,
             serial: 0,
-            steps: super::MAX_STEPS,
+            steps: Cell::new(super::MAX_STEPS),
             out,
             out_bits,
             out_len: 0,
@@ -108,9 +108,10 @@ impl<'m> Vm<'m> {
     }
 
     /// Takes steps from what is left.
-    pub(super) fn charge(&mut self, steps: usize) -> Result<(), Fail> {
-        self.steps = self.need(self.steps.checked_sub(steps.min(u32::MAX as usize) as u32), Code::TemplateSteps)?;
-        Ok(())
+    pub(super) fn charge(&self, steps: usize) -> Result<(), Fail> {
+        let left = self.steps.get().checked_sub(steps.min(u32::MAX as usize) as u32);
+        self.steps.set(left.unwrap_or(0));
+        if left.is_some() { Ok(()) } else { self.fail(Code::TemplateSteps) }
     }
 
     pub(super) fn push(&mut self, item: Value) -> Result<(), Fail> {
