@@ -19,10 +19,6 @@ pub mod memory;
 
 pub mod container;
 pub mod model;
-pub mod sampler;
-pub mod stops;
-pub mod stream;
-
 pub mod kv_cache;
 pub mod plan;
 pub mod scratch;
@@ -34,7 +30,14 @@ pub mod template;
 pub mod forward;
 pub mod kernels;
 pub mod ops;
+
+pub mod sampler;
+pub mod stops;
+pub mod stream;
+
 pub mod session;
+
+pub mod diagnostics;
 
 pub use error::{Class, Code, Error};
 pub use memory::Block64;

@@ -110,10 +110,16 @@ impl Stream {
         self.patterns.push(pattern).map_err(|_| full)
     }
 
-    /// Removes every stop string.
-    pub fn clear_stops(&mut self) {
-        self.bytes.clear();
-        self.patterns.clear();
+    /// Number of stop strings.
+    pub fn stop_count(&self) -> usize {
+        self.patterns.len()
+    }
+
+    /// Removes every stop string but the first `count`.
+    pub fn keep_stops(&mut self, count: usize) {
+        self.patterns.truncate(count);
+        let end = self.patterns.last().map_or(0, |p| usize::from(p.start).saturating_add(usize::from(p.len)));
+        self.bytes.truncate(end);
     }
 
     /// Whether a completed stop string is shown.

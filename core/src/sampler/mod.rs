@@ -46,6 +46,19 @@ pub enum Cut {
     TypicalP = 4,
 }
 
+impl Cut {
+    /// The name in traces.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::TopK => "top_k",
+            Self::TopP => "top_p",
+            Self::MinP => "min_p",
+            Self::TypicalP => "typical_p",
+        }
+    }
+}
+
 /// The outcome of one step.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Choice {

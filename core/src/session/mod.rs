@@ -1,6 +1,9 @@
 //! A sequence being computed: the model, its cache and how far it has come.
 
 pub mod conversation;
+mod generation;
+
+pub use generation::{Event, Generation, Limits, LoopRule, MAX_LOGPROBS, MAX_STOP_IDS, Token};
 
 use crate::error::{Code, Error};
 use crate::event::event;
