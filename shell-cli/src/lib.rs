@@ -4,5 +4,6 @@ pub mod commands;
 pub mod convert;
 pub mod failure;
 pub mod inspect;
+pub mod generate;
 pub mod template;
 pub mod tokenizer;

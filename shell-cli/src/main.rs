@@ -21,6 +21,8 @@ enum Command {
     Convert(commands::convert::Args),
     /// Show what a .slm file holds and where it came from.
     Inspect(commands::inspect::Args),
+    /// Complete a text.
+    Run(commands::run::Args),
     /// Print a file's size and check it against a budget.
     Size(commands::size::Args),
     /// Turn text into ids.
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
         Command::Render(args) => commands::render::run(args),
         Command::Convert(args) => commands::convert::run(args),
         Command::Inspect(args) => commands::inspect::run(args),
+        Command::Run(args) => commands::run::run(args),
         Command::Size(args) => commands::size::run(args),
         Command::Tokenize(args) => commands::tokenize::run(args),
         Command::Detokenize(args) => commands::detokenize::run(args),

@@ -2,6 +2,7 @@
 
 use crate::error::{Code, Error};
 use crate::limits::MAX_CANDIDATES;
+use crate::model::SamplingDefaults;
 
 /// Largest magnitude of a penalty, a temperature or a bias. Keeps every score a finite f64.
 pub const MAX_FACTOR: f64 = 1e6;
@@ -107,6 +108,28 @@ impl SamplerConfig {
         }
     }
 
+    /// The publisher's profile: sampling where the defaults say so, with temperature 1 and top-k 50 (the reference's own
+    /// defaults) for what they leave open; else greedy. Penalties count in either case.
+    pub fn of_publisher(defaults: &SamplingDefaults) -> Self {
+        let penalised = Self {
+            repetition_penalty: defaults.repetition_penalty.unwrap_or(1.0),
+            frequency_penalty: defaults.frequency_penalty.unwrap_or(0.0),
+            presence_penalty: defaults.presence_penalty.unwrap_or(0.0),
+            ..Self::GREEDY
+        };
+        if defaults.do_sample != Some(true) {
+            return penalised;
+        }
+        Self {
+            temperature: defaults.temperature.unwrap_or(1.0),
+            top_k: defaults.top_k.unwrap_or(50),
+            top_p: defaults.top_p.unwrap_or(1.0),
+            min_p: defaults.min_p.unwrap_or(0.0),
+            typical_p: defaults.typical_p.unwrap_or(1.0),
+            ..penalised
+        }
+    }
+
     /// Whether any penalty changes a score.
     pub(super) fn penalises(&self) -> bool {
         self.repetition_penalty != 1.0 || self.frequency_penalty != 0.0 || self.presence_penalty != 0.0
@@ -137,6 +160,15 @@ impl Preset {
         ("code", Preset::Code),
         ("json", Preset::Json),
     ];
+
+    /// The preset of a name.
+    ///
+    /// # Errors
+    /// [`Code::UnknownPreset`].
+    pub fn named(name: &str) -> Result<Self, Error> {
+        let found = Self::ALL.iter().find(|(known, _)| *known == name);
+        found.map(|(_, preset)| *preset).ok_or(Error::new(Code::UnknownPreset))
+    }
 
     /// The profile and its limit of new tokens. Seed, stream, order and generator stay at their defaults.
     pub const fn profile(self) -> (SamplerConfig, u32) {

@@ -6,5 +6,6 @@ pub mod inspect;
 pub mod lines;
 pub mod logits;
 pub mod render;
+pub mod run;
 pub mod size;
 pub mod tokenize;
