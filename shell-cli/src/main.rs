@@ -13,6 +13,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Talk with a model.
+    Chat(commands::chat::Args),
     /// Print the logits of id lists, JSON lines in and out.
     Logits(commands::logits::Args),
     /// Turn conversations into prompts, JSON lines in and out.
@@ -33,6 +35,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Chat(args) => commands::chat::run(args),
         Command::Logits(args) => commands::logits::run(args),
         Command::Render(args) => commands::render::run(args),
         Command::Convert(args) => commands::convert::run(args),

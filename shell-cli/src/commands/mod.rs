@@ -4,6 +4,7 @@ pub mod convert;
 pub mod detokenize;
 pub mod inspect;
 pub mod lines;
+pub mod chat;
 pub mod logits;
 pub mod render;
 pub mod run;

@@ -48,7 +48,7 @@ pub enum Specials {
 }
 
 /// Reads `YYYY-MM-DDTHH:MM:SS`.
-fn parse_now(text: &str) -> Result<Now, String> {
+pub fn parse_now(text: &str) -> Result<Now, String> {
     let bad = || "expected a time like 2026-01-15T12:00:00".to_owned();
     let numbers: Vec<u16> =
         text.split(['-', 'T', ' ', ':']).map(str::parse).collect::<Result<_, _>>().map_err(|_| bad())?;
