@@ -18,8 +18,8 @@ pub mod limits;
 pub mod memory;
 
 pub mod container;
-pub mod model;
 pub mod kv_cache;
+pub mod model;
 pub mod plan;
 pub mod scratch;
 

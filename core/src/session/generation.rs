@@ -249,9 +249,7 @@ impl<'a, 'm> Generation<'a, 'm> {
         if limits.min_new_tokens > limits.max_new_tokens {
             return Err(Error::new(Code::InvalidMinimumLength));
         }
-        let wild = |rule: LoopRule| {
-            !(1..=MAX_PERIOD as u32).contains(&rule.max_period) || rule.repetitions < 2
-        };
+        let wild = |rule: LoopRule| !(1..=MAX_PERIOD as u32).contains(&rule.max_period) || rule.repetitions < 2;
         if limits.loops.is_some_and(wild) {
             return Err(Error::new(Code::InvalidLoopRule));
         }
@@ -307,12 +305,7 @@ impl<'a, 'm> Generation<'a, 'm> {
     /// # Errors
     /// [`Code::OutputBufferExceeded`] if `out` is shorter than [`Generation::room`]; nothing has happened then.
     /// [`Code::GenerationEnded`] behind the last event. Any other error ends generation with [`StopReason::Error`].
-    pub fn next(
-        &mut self,
-        workers: &dyn Workers,
-        allowed: Option<&[u32]>,
-        out: &mut [u8],
-    ) -> Result<Event, Error> {
+    pub fn next(&mut self, workers: &dyn Workers, allowed: Option<&[u32]>, out: &mut [u8]) -> Result<Event, Error> {
         if self.state != State::Running {
             return Err(Error::new(Code::GenerationEnded));
         }

@@ -1,7 +1,7 @@
 //! `slm chat`: a conversation through the model's template.
 
-use super::lines;
-use super::render::{clock, error_json};
+use super::lines::{self, LineError};
+use super::render::clock;
 use super::run::explained;
 use crate::failure::{Failure, Kind};
 use crate::generate::{Answer, Purpose, Room, SamplingArgs, failure_json, generate, open, parse, table};
@@ -81,7 +81,7 @@ impl Chat<'_, '_, '_> {
         let rendered = self
             .renderer
             .render(self.template, &input.to_string(), self.now.unwrap_or_else(clock))
-            .map_err(|refused| Refused::Line(error_json(&refused)))?;
+            .map_err(|refused| Refused::Line(LineError::from(refused).to_json()))?;
         let content = (!self.parse_content).then_some(rendered.content.as_slice());
         let how = Encode { add_special_tokens: false, content };
         let tokenizer = *self.generation.tokenizer();

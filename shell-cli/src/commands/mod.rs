@@ -1,10 +1,10 @@
 //! One file per subcommand.
 
 pub mod convert;
+pub mod chat;
 pub mod detokenize;
 pub mod inspect;
 pub mod lines;
-pub mod chat;
 pub mod logits;
 pub mod render;
 pub mod run;

@@ -48,9 +48,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
             let text = std::io::read_to_string(std::io::stdin())?;
             encode(&model, &tokenizer, &text, !args.no_specials).map_err(malformed)?
         }
-        (None, text) => {
-            encode(&model, &tokenizer, text.unwrap_or_default(), !args.no_specials).map_err(malformed)?
-        }
+        (None, text) => encode(&model, &tokenizer, text.unwrap_or_default(), !args.no_specials).map_err(malformed)?,
     };
     let mut room = Room::new(&model, args.sampling.context)?;
     let mut generation = room.generation(&model, &tokenizer, &args.sampling, &config)?;

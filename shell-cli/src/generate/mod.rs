@@ -157,7 +157,8 @@ pub fn generate(
     answer.stop = generation.stop();
     let decoding = total.saturating_sub(first_token.unwrap_or(total)).as_secs_f64();
     answer.prefill_ms = millis(first_token.unwrap_or(total));
-    answer.tokens_per_second = (answer.ids.len() > 1 && decoding > 0.0).then(|| (answer.ids.len() - 1) as f64 / decoding);
+    answer.tokens_per_second =
+        (answer.ids.len() > 1 && decoding > 0.0).then(|| (answer.ids.len() - 1) as f64 / decoding);
     let id = result::transaction_id();
     let shell = Shell {
         transaction_id: Some(&id),
@@ -173,20 +174,15 @@ pub fn generate(
             if generation.error().is_none() {
                 let model = Some(generation.session().model());
                 let stage = tinyrustlm::core::diagnostics::LoadStage::KvAllocationSuccess;
-                answer.diagnostics = json_of(|out| {
-                    tinyrustlm::core::diagnostics::write_failure(model, stage, Some(error), &shell, out)
-                });
+                answer.diagnostics =
+                    json_of(|out| tinyrustlm::core::diagnostics::write_failure(model, stage, Some(error), &shell, out));
             }
             Err((error, answer))
         }
     }
 }
 
-fn trace(
-    generation: &Generation<'_, '_>,
-    token: &tinyrustlm::core::session::Token,
-    rows: usize,
-) -> serde_json::Value {
+fn trace(generation: &Generation<'_, '_>, token: &tinyrustlm::core::session::Token, rows: usize) -> serde_json::Value {
     json_of(|out| write_trace(generation, token, rows, out))
 }
 

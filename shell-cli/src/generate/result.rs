@@ -76,7 +76,14 @@ pub fn failure_json(error: Error, answer: &Answer) -> Value {
 pub fn transaction_id() -> String {
     let word = || std::hash::RandomState::new().build_hasher().finish();
     let (a, b) = (word(), word());
-    format!("{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}", a >> 32, a >> 16 & 0xFFFF, a & 0xFFF, b >> 48 & 0x3FFF | 0x8000, b & 0xFFFF_FFFF_FFFF)
+    format!(
+        "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
+        a >> 32,
+        a >> 16 & 0xFFFF,
+        a & 0xFFF,
+        b >> 48 & 0x3FFF | 0x8000,
+        b & 0xFFFF_FFFF_FFFF
+    )
 }
 
 /// The most memory this process has had.
