@@ -3,7 +3,7 @@
 pub mod commands;
 pub mod convert;
 pub mod failure;
-pub mod inspect;
 pub mod generate;
+pub mod inspect;
 pub mod template;
 pub mod tokenizer;

@@ -9,10 +9,11 @@ use crate::template::Renderer;
 use serde_json::{Map, Value, json};
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::PathBuf;
+use tinyrustlm::core::kernels::Workers;
 use tinyrustlm::core::session::{Generation, Limits};
 use tinyrustlm::core::template::{Now, Template};
 use tinyrustlm::core::tokenizer::Encode;
-use tinyrustlm::describe;
+use tinyrustlm::{Threads, describe};
 
 /// Arguments of `slm chat`.
 #[derive(clap::Args, Debug)]
@@ -64,6 +65,7 @@ struct Chat<'t, 'a, 'm> {
     template: &'t Template<'a>,
     renderer: Renderer,
     generation: Generation<'a, 'm>,
+    workers: &'t Threads,
     limits: Limits,
     now: Option<Now>,
     parse_content: bool,
@@ -92,7 +94,7 @@ impl Chat<'_, '_, '_> {
             .map_err(|e| Refused::Model(e, Box::default()))?;
         let turn = self.turn;
         self.turn += 1;
-        generate(&mut self.generation, &ids[..len], turn, &self.limits, self.explain, show)
+        generate(&mut self.generation, self.workers, &ids[..len], turn, &self.limits, self.explain, show)
             .map_err(|(error, answer)| Refused::Model(error, Box::new(answer)))
     }
 }
@@ -111,12 +113,14 @@ pub fn run(args: Args) -> Result<(), Failure> {
         return Err(Failure::new(Kind::Unsupported, message));
     }
     let (config, limits) = args.sampling.resolve(&model, Purpose::Chat)?;
-    let mut room = Room::new(&model, args.sampling.context)?;
+    let workers = args.sampling.workers()?;
+    let mut room = Room::new(&model, args.sampling.context, workers.count())?;
     let generation = room.generation(&model, &tokenizer, &args.sampling, &config)?;
     let mut chat = Chat {
         template: &template,
         renderer: Renderer::default(),
         generation,
+        workers: &workers,
         limits,
         now: args.now,
         parse_content: args.content_specials == Content::Parse,

@@ -1,7 +1,7 @@
 //! One file per subcommand.
 
-pub mod convert;
 pub mod chat;
+pub mod convert;
 pub mod detokenize;
 pub mod inspect;
 pub mod lines;

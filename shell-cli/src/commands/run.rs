@@ -4,6 +4,7 @@ use crate::failure::{Failure, Kind};
 use crate::generate::{Purpose, Room, SamplingArgs, encode, failure_json, generate, open, parse, table};
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
+use tinyrustlm::core::kernels::Workers;
 use tinyrustlm::core::{Code, Error};
 use tinyrustlm::describe;
 
@@ -50,13 +51,14 @@ pub fn run(args: Args) -> Result<(), Failure> {
         }
         (None, text) => encode(&model, &tokenizer, text.unwrap_or_default(), !args.no_specials).map_err(malformed)?,
     };
-    let mut room = Room::new(&model, args.sampling.context)?;
+    let workers = args.sampling.workers()?;
+    let mut room = Room::new(&model, args.sampling.context, workers.count())?;
     let mut generation = room.generation(&model, &tokenizer, &args.sampling, &config)?;
 
     let mut stdout = std::io::stdout().lock();
     let mut broken = None;
     let explain = args.sampling.explain;
-    let result = generate(&mut generation, &prompt, 0, &limits, explain, |text| {
+    let result = generate(&mut generation, &workers, &prompt, 0, &limits, explain, |text| {
         if !args.json && broken.is_none() {
             broken = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).err();
         }

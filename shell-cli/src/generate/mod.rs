@@ -12,7 +12,7 @@ use crate::failure::{Failure, Kind};
 use std::path::Path;
 use std::time::Instant;
 use tinyrustlm::core::diagnostics::{Shell, write_report, write_trace};
-use tinyrustlm::core::kernels::Serial;
+use tinyrustlm::core::kernels::Workers;
 use tinyrustlm::core::model::Model;
 use tinyrustlm::core::plan::{DEFAULT_BATCH, DEFAULT_CONTEXT, Plan};
 use tinyrustlm::core::sampler::SamplerConfig;
@@ -50,19 +50,22 @@ pub struct Room {
 }
 
 impl Room {
-    /// Room for `context` positions, by default the model's own, at most 2,048.
+    /// Room for `context` positions, by default the model's own, at most 2,048, and for so many threads.
     ///
     /// # Errors
     /// A context over the model's, or no memory.
-    pub fn new(model: &Model<'_>, context: Option<usize>) -> Result<Self, Failure> {
+    pub fn new(model: &Model<'_>, context: Option<usize>, threads: usize) -> Result<Self, Failure> {
         let most = model.config.max_context;
         let context = context.unwrap_or(most.min(DEFAULT_CONTEXT));
-        let plan = Plan::new(model, context, DEFAULT_BATCH).map_err(|e| match e.code {
-            Code::ContextExceeded => {
-                Failure::new(Kind::Usage, format!("--context {context} is over the model's {most} positions"))
-            }
-            _ => Failure::new(Kind::Usage, describe(e, None)),
-        })?;
+        let plan =
+            Plan::new(model, context, DEFAULT_BATCH).and_then(|plan| plan.for_workers(threads)).map_err(|e| match e
+                .code
+            {
+                Code::ContextExceeded => {
+                    Failure::new(Kind::Usage, format!("--context {context} is over the model's {most} positions"))
+                }
+                _ => Failure::new(Kind::Usage, describe(e, None)),
+            })?;
         let blocks = vec![Block64::ZERO; Generation::blocks(plan.vocab_size, plan.context)];
         Ok(Self { memory: Memory::new(&plan)?, plan, blocks })
     }
@@ -122,6 +125,7 @@ pub fn encode(model: &Model<'_>, tokenizer: &Tokenizer<'_>, text: &str, specials
 /// The error that kept generation from starting or ended it, with what there was by then.
 pub fn generate(
     generation: &mut Generation<'_, '_>,
+    workers: &dyn Workers,
     prompt: &[u32],
     turn: u32,
     limits: &Limits,
@@ -134,7 +138,7 @@ pub fn generate(
     let mut first_token = None;
     let mut failed = generation.begin(prompt, turn, limits).err();
     while failed.is_none() && generation.is_running() {
-        match generation.next(&Serial, None, &mut out) {
+        match generation.next(workers, None, &mut out) {
             Ok(event) => {
                 let text = String::from_utf8_lossy(&out[..event.written]);
                 answer.text.push_str(&text);

@@ -5,7 +5,7 @@ use tinyrustlm::core::kernels::Isa;
 use tinyrustlm::core::model::Model;
 use tinyrustlm::core::sampler::{OnAllMasked, Preset, PrngKind, SamplerConfig, StageOrder};
 use tinyrustlm::core::session::{Limits, LoopRule};
-use tinyrustlm::{describe, detect};
+use tinyrustlm::{Threads, describe, detect};
 
 /// Which defaults apply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,6 +97,9 @@ pub struct SamplingArgs {
     /// Special tokens are shown, and nothing is added to the output.
     #[arg(long)]
     pub raw: bool,
+    /// Threads [default: as many as cores]. The result is the same.
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
     /// Use portable code only. The result is the same.
     #[arg(long)]
     pub scalar: bool,
@@ -130,6 +133,14 @@ impl SamplingArgs {
     /// The instruction set.
     pub fn isa(&self) -> Isa {
         if self.scalar { Isa::Scalar } else { detect() }
+    }
+
+    /// The threads that compute.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn workers(&self) -> Result<Threads, Failure> {
+        Ok(Threads::new(self.threads.unwrap_or_else(Threads::default_count))?)
     }
 
     /// The profile and the limits: the preset or else the publisher's defaults, then every option given.
