@@ -4,7 +4,7 @@ use tinyrustlm::core::kernels::Isa;
 use tinyrustlm::core::model::Model;
 use tinyrustlm::core::plan::Plan;
 use tinyrustlm::core::session::Session;
-use tinyrustlm::measure::{decode_seconds, median, prefill_seconds, read_seconds};
+use tinyrustlm::measure::{Clock, decode_seconds, median, prefill_seconds, read_seconds};
 use tinyrustlm::{Memory, ModelFile, Threads, detect};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -20,13 +20,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let plan = Plan::new(&model, context, number(4, 64))?.for_workers(number(2, 1))?;
     let mut memory = Memory::new(&plan)?;
     let mut session = Session::new(&model, plan, memory.blocks(), isa)?;
+    let clock = if std::env::var_os("THREAD_CLOCK").is_some() { Clock::Thread } else { Clock::Wall };
     let weights = file.bytes().len() as f64;
     for round in 0..number(5, 5) {
-        let read = read_seconds(file.bytes(), &threads);
-        let decode = median(decode_seconds(&mut session, &threads, 1, 24)?);
+        let read = read_seconds(clock, file.bytes(), &threads);
+        let decode = median(decode_seconds(clock, &mut session, &threads, 1, 24)?);
         let tokens = 512.min(context);
-        let prefill = prefill_seconds(&mut session, &threads, tokens)?;
-        let deep = median(decode_seconds(&mut session, &threads, context - 16, 8)?);
+        let prefill = prefill_seconds(clock, &mut session, &threads, tokens)?;
+        let deep = median(decode_seconds(clock, &mut session, &threads, context - 16, 8)?);
         println!(
             "{round}: {} read {:.1} GB/s, decode {:.1} t/s = {:.0} % of read, prefill {tokens}: {:.0} t/s, decode at {}: {:.1} t/s",
             isa.name(),

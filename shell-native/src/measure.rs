@@ -1,10 +1,36 @@
 //! Times a session against what this machine's memory can deliver, in one process and interleaved, since machines drift.
 
 use std::hint::black_box;
+use std::sync::OnceLock;
 use std::time::Instant;
 use tinyrustlm_core::Error;
 use tinyrustlm_core::kernels::Workers;
 use tinyrustlm_core::session::Session;
+
+/// What is counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Clock {
+    /// Time on the wall.
+    Wall,
+    /// Time the calling thread had a core: for one thread on a machine shared with others. Linux only; wall time
+    /// elsewhere.
+    Thread,
+}
+
+impl Clock {
+    /// Seconds since some start.
+    fn now(self) -> f64 {
+        static START: OnceLock<Instant> = OnceLock::new();
+        if self == Self::Thread {
+            let stat = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+            let nanoseconds = stat.and_then(|stat| stat.split(' ').next()?.parse::<f64>().ok());
+            if let Some(nanoseconds) = nanoseconds {
+                return nanoseconds / 1e9;
+            }
+        }
+        START.get_or_init(Instant::now).elapsed().as_secs_f64()
+    }
+}
 
 /// The middle of the figures; 0 for none.
 pub fn median(mut figures: Vec<f64>) -> f64 {
@@ -16,10 +42,10 @@ pub fn median(mut figures: Vec<f64>) -> f64 {
 }
 
 /// Seconds to read `bytes` once, split over `workers` as a product of matrices is.
-pub fn read_seconds(bytes: &[u8], workers: &dyn Workers) -> f64 {
+pub fn read_seconds(clock: Clock, bytes: &[u8], workers: &dyn Workers) -> f64 {
     let words: &[[u64; 16]] = bytemuck::cast_slice(&bytes[..bytes.len() / 128 * 128]);
     let parts = workers.count().max(1) * 4;
-    let start = Instant::now();
+    let start = clock.now();
     workers.run(parts, &|part| {
         let mut sums = [0u64; 16];
         for line in &words[tinyrustlm_core::kernels::share(words.len(), parts, part)] {
@@ -29,7 +55,7 @@ pub fn read_seconds(bytes: &[u8], workers: &dyn Workers) -> f64 {
         }
         black_box(sums);
     });
-    start.elapsed().as_secs_f64()
+    clock.now() - start
 }
 
 /// Seconds a token takes when the sequence has `depth` positions; `tokens` of them after the prompt, one by one.
@@ -38,6 +64,7 @@ pub fn read_seconds(bytes: &[u8], workers: &dyn Workers) -> f64 {
 /// # Errors
 /// Those of the session.
 pub fn decode_seconds(
+    clock: Clock,
     session: &mut Session<'_>,
     workers: &dyn Workers,
     depth: usize,
@@ -46,9 +73,9 @@ pub fn decode_seconds(
     extend(session, workers, depth)?;
     let mut seconds = Vec::with_capacity(tokens);
     for i in 0..tokens {
-        let start = Instant::now();
+        let start = clock.now();
         session.step(id(session, depth + i), workers)?;
-        seconds.push(start.elapsed().as_secs_f64());
+        seconds.push(clock.now() - start);
     }
     session.truncate(depth)?;
     Ok(seconds)
@@ -58,12 +85,17 @@ pub fn decode_seconds(
 ///
 /// # Errors
 /// Those of the session.
-pub fn prefill_seconds(session: &mut Session<'_>, workers: &dyn Workers, tokens: usize) -> Result<f64, Error> {
+pub fn prefill_seconds(
+    clock: Clock,
+    session: &mut Session<'_>,
+    workers: &dyn Workers,
+    tokens: usize,
+) -> Result<f64, Error> {
     let ids: Vec<u32> = (0..tokens).map(|i| id(session, i)).collect();
     session.reset();
-    let start = Instant::now();
+    let start = clock.now();
     session.prefill(&ids, workers)?;
-    Ok(start.elapsed().as_secs_f64())
+    Ok(clock.now() - start)
 }
 
 /// Makes the sequence `depth` positions long.
