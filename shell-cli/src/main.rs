@@ -15,6 +15,8 @@ struct Cli {
 enum Command {
     /// Talk with a model.
     Chat(commands::chat::Args),
+    /// Time a model against what this machine's memory allows.
+    Bench(commands::bench::Args),
     /// Print the logits of id lists, JSON lines in and out.
     Logits(commands::logits::Args),
     /// Turn conversations into prompts, JSON lines in and out.
@@ -36,6 +38,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Chat(args) => commands::chat::run(args),
+        Command::Bench(args) => commands::bench::run(args),
         Command::Logits(args) => commands::logits::run(args),
         Command::Render(args) => commands::render::run(args),
         Command::Convert(args) => commands::convert::run(args),

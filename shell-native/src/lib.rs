@@ -26,6 +26,6 @@ mod threads;
 pub use describe::describe;
 pub use isa::detect;
 pub use memory::Memory;
-pub use model_file::ModelFile;
+pub use model_file::{Backing, ModelFile};
 pub use threads::Threads;
 pub use tinyrustlm_core as core;

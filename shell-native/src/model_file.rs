@@ -1,14 +1,24 @@
 //! A model file in memory, used where its bytes lie.
 
-use memmap2::Mmap;
+use memmap2::{Mmap, MmapMut};
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 
-/// The bytes of a model file, mapped.
+/// The bytes of a model file.
 #[derive(Debug)]
 pub struct ModelFile {
     map: Mmap,
+}
+
+/// How the bytes come into memory. The bytes are the same, and so are all results.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Backing {
+    /// Mapped from the page cache: nothing is copied, and processes share it.
+    #[default]
+    Mapped,
+    /// Copied into memory of its own in huge pages, which is faster to read; costs the file's size and the copy.
+    HugePages,
 }
 
 impl ModelFile {
@@ -30,6 +40,26 @@ impl ModelFile {
             let _ = map.advise(memmap2::Advice::WillNeed);
         }
         Ok(Self { map })
+    }
+
+    /// Opens the file with this backing. Where the system has no huge pages, ordinary ones are used.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn open_as(path: impl AsRef<Path>, backing: Backing) -> io::Result<Self> {
+        if backing == Backing::Mapped {
+            return Self::open(path);
+        }
+        let mut file = File::open(path)?;
+        let len = usize::try_from(file.metadata()?.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        let mut pages = MmapMut::map_anon(len.max(1))?;
+        #[cfg(target_os = "linux")]
+        {
+            // Advice: a system without huge pages says no.
+            let _ = pages.advise(memmap2::Advice::HugePage);
+        }
+        file.read_exact(&mut pages[..len])?;
+        Ok(Self { map: pages.make_read_only()? })
     }
 
     /// The bytes, aligned to a page.

@@ -6,12 +6,12 @@ use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::{BufRead, BufWriter, Write};
 use std::path::PathBuf;
-use tinyrustlm::core::kernels::{Isa, Serial};
+use tinyrustlm::core::kernels::{Isa, Workers};
 use tinyrustlm::core::model::Model;
 use tinyrustlm::core::plan::{DEFAULT_BATCH, DEFAULT_CONTEXT, Plan};
 use tinyrustlm::core::session::Session;
 use tinyrustlm::core::{Code, Error};
-use tinyrustlm::{Memory, ModelFile, describe, detect};
+use tinyrustlm::{Backing, Memory, ModelFile, Threads, describe, detect};
 
 /// Logits shown per line.
 const SHOWN: usize = 32;
@@ -30,9 +30,12 @@ pub struct Args {
     /// Instruction set: every one gives the same bits.
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     backend: Backend,
-    /// Threads. They change no bit.
-    #[arg(long, default_value_t = 1)]
-    threads: usize,
+    /// Threads; by default one per core. They change no bit.
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Copy the model into huge pages instead of mapping it. Changes no bit.
+    #[arg(long)]
+    huge_pages: bool,
     /// Positions to plan for; by default the model's, at most 2048.
     #[arg(long)]
     context: Option<usize>,
@@ -63,13 +66,15 @@ impl Backend {
 /// Answers line by line; a bad line gives an error object and the run goes on.
 pub fn run(args: Args) -> Result<(), Failure> {
     let named = |e: std::io::Error| Failure::new(Kind::Io, format!("{}: {e}", args.model.display()));
-    let file = ModelFile::open(&args.model).map_err(named)?;
+    let backing = if args.huge_pages { Backing::HugePages } else { Backing::Mapped };
+    let file = ModelFile::open_as(&args.model, backing).map_err(named)?;
     let model = Model::parse(file.bytes()).map_err(|e| {
         Failure::new(Kind::Malformed, format!("{}: {}", args.model.display(), describe(e, Some(file.bytes()))))
     })?;
+    let threads = Threads::new(args.threads.unwrap_or_else(Threads::default_count))?;
     let usual = model.config.max_context.min(DEFAULT_CONTEXT);
     let plan = Plan::new(&model, args.context.unwrap_or(usual), args.batch)
-        .and_then(|plan| plan.for_workers(args.threads))
+        .and_then(|plan| plan.for_workers(threads.count()))
         .map_err(|e| match e.code {
             Code::ContextExceeded => Failure::new(
                 Kind::Usage,
@@ -95,7 +100,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
             continue;
         }
         session.reset();
-        let answer = ids_of(&line).and_then(|ids| Ok(session.prefill(&ids, &Serial)?));
+        let answer = ids_of(&line).and_then(|ids| Ok(session.prefill(&ids, &threads)?));
         let answer = match answer {
             Ok(logits) => {
                 let bytes: Vec<u8> = logits.iter().flat_map(|v| v.to_le_bytes()).collect();

@@ -1,0 +1,105 @@
+//! The same bits with every instruction set, number of threads, batch and backing; and nothing allocated on the way.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+use tinyrustlm::core::kernels::{Isa, Serial, Workers};
+use tinyrustlm::core::model::Model;
+use tinyrustlm::core::plan::Plan;
+use tinyrustlm::core::session::Session;
+use tinyrustlm::{Backing, Memory, ModelFile, Threads, detect};
+
+/// Counts what the current thread allocates.
+struct Counting;
+
+thread_local! {
+    static COUNT: Cell<usize> = const { Cell::new(0) };
+}
+
+// SAFETY: everything is passed on to the system's allocator; the count is a plain cell of the thread.
+#[allow(unsafe_code)]
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        COUNT.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promise, passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise, passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The committed models.
+fn models() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/models");
+    let mut all: Vec<PathBuf> = std::fs::read_dir(&folder)
+        .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
+        .unwrap_or_default();
+    all.retain(|path| path.extension().is_some_and(|extension| extension == "slm"));
+    all.sort();
+    assert!(!all.is_empty(), "no model in {}", folder.display());
+    all
+}
+
+fn ids(model: &Model<'_>, n: usize) -> Vec<u32> {
+    (0..n as u32).map(|i| i.wrapping_mul(2_654_435_761) % model.config.vocab_size as u32).collect()
+}
+
+fn logits(model: &Model<'_>, ids: &[u32], isa: Isa, batch: usize, workers: &dyn Workers) -> Vec<u32> {
+    let plan = Plan::new(model, ids.len(), batch).unwrap().for_workers(workers.count()).unwrap();
+    let mut memory = Memory::new(&plan).unwrap();
+    let mut session = Session::new(model, plan, memory.blocks(), isa).unwrap();
+    session.prefill(ids, workers).unwrap().iter().map(|v| v.to_bits()).collect()
+}
+
+#[test]
+fn nothing_changes_a_bit() {
+    for path in models() {
+        let file = ModelFile::open(&path).unwrap();
+        let model = Model::parse(file.bytes()).unwrap();
+        let ids = ids(&model, 40.min(model.config.max_context));
+        let expected = logits(&model, &ids, Isa::Scalar, 1, &Serial);
+        assert_eq!(logits(&model, &ids, detect(), 1, &Serial), expected, "{}", path.display());
+        for threads in [1, 2, 3, 7] {
+            let pool = Threads::new(threads).unwrap();
+            for batch in [1, 2, 3, 8, 17, 64] {
+                let got = logits(&model, &ids, detect(), batch, &pool);
+                assert_eq!(got, expected, "{}: {threads} threads, batch {batch}", path.display());
+            }
+        }
+        let copy = ModelFile::open_as(&path, Backing::HugePages).unwrap();
+        assert_eq!(copy.bytes(), file.bytes());
+        let model = Model::parse(copy.bytes()).unwrap();
+        assert_eq!(logits(&model, &ids, detect(), 64, &Serial), expected);
+    }
+}
+
+#[test]
+fn nothing_is_allocated_from_the_first_byte_to_the_last_logit() {
+    for path in models() {
+        let file = ModelFile::open(&path).unwrap();
+        // The caller's memory is taken before the count begins.
+        let first = Model::parse(file.bytes()).unwrap();
+        let plan = Plan::new(&first, 24.min(first.config.max_context), 8).unwrap();
+        let mut memory = Memory::new(&plan).unwrap();
+        let ids = ids(&first, 10);
+        let isa = detect();
+        let before = COUNT.with(Cell::get);
+        let model = Model::parse(file.bytes()).unwrap();
+        let plan = Plan::new(&model, plan.context, 8).unwrap();
+        let mut session = Session::new(&model, plan, memory.blocks(), isa).unwrap();
+        session.prefill(&ids, &Serial).unwrap();
+        for &id in &ids {
+            session.step(id, &Serial).unwrap();
+        }
+        session.truncate(3).unwrap();
+        session.prefill(&ids[..4], &Serial).unwrap();
+        let after = COUNT.with(Cell::get);
+        assert_eq!(after - before, 0, "{}", path.display());
+    }
+}
