@@ -215,10 +215,12 @@ struct Done<'a>(&'a Shared);
 impl Drop for Done<'_> {
     fn drop(&mut self) {
         let shared = self.0;
-        if shared.unfinished.fetch_sub(1, Ordering::SeqCst) == 1 && shared.caller_parked.load(Ordering::SeqCst) {
-            if let Some(caller) = &*lock(&shared.caller) {
-                caller.unpark();
-            }
+        let last = shared.unfinished.fetch_sub(1, Ordering::SeqCst) == 1;
+        if last
+            && shared.caller_parked.load(Ordering::SeqCst)
+            && let Some(caller) = &*lock(&shared.caller)
+        {
+            caller.unpark();
         }
     }
 }

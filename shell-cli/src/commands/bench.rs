@@ -121,7 +121,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         let rows: Vec<_> = all
             .iter()
             .map(|f| {
-                let decode: Vec<_> = args.depth.iter().zip(&f.decode).map(|(depth, (seconds, share))| {
+                let decode = args.depth.iter().zip(&f.decode).map(|(depth, (seconds, share))| {
                     json!({
                         "depth": depth, "tokens_per_second": 1.0 / median(seconds.clone()),
                         "share_of_read_limit": median(share.clone()),
