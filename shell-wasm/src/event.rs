@@ -16,9 +16,9 @@ pub struct Event {
     pub kind: u32,
     /// The token.
     pub id: u32,
-    /// Natural logarithm of its probability by the unmodified logits.
+    /// Natural logarithm of its probability by the unmodified logits, where the profile asks for it; else NaN.
     pub logprob: f32,
-    /// Why generation ended.
+    /// Why this was the last event; 0 while it goes on.
     pub stop: u32,
     /// Tokens of the prompt computed (`PROMPT`) or generated.
     pub done: u32,
@@ -34,10 +34,10 @@ pub extern "C" fn event_ptr() -> *const u8 {
     LAST.as_ptr().cast()
 }
 
-/// Kind of the last event.
+/// A word of the last event.
 #[cfg(target_arch = "wasm32")]
-pub fn kind() -> u32 {
-    LAST[0].load(Relaxed)
+pub fn word(index: usize) -> u32 {
+    LAST.get(index).map_or(0, |word| word.load(Relaxed))
 }
 
 /// Keeps an event for the host to read.

@@ -58,7 +58,10 @@ pub fn number(result: Result<(), Error>) -> u32 {
     result.err().map_or(0, record)
 }
 
-/// The class of the last error's number, and nothing for a caller that passes a null pointer or a length of zero.
+/// What the host passed, as a slice.
+///
+/// # Errors
+/// `NullPointer`, `InvalidLength` for an end beyond the address space.
 pub fn bytes_of<'a>(ptr: *const u8, len: usize) -> Result<&'a [u8], Error> {
     if ptr.is_null() {
         return Err(Error::new(Code::NullPointer));

@@ -15,12 +15,10 @@ mod class;
 mod event;
 mod fault;
 mod memory;
+mod profile;
+mod prompt;
 mod runtime;
 mod slot;
-
-#[cfg(target_arch = "wasm32")]
-#[global_allocator]
-static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 
 #[cfg(target_arch = "wasm32")]
 #[panic_handler]

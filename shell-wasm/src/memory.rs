@@ -1,22 +1,30 @@
 //! Blocks of linear memory: for the host to write into, and for the runtime itself.
 
 use crate::fault;
-use core::alloc::Layout;
+use bytemuck::Pod;
+use core::alloc::{GlobalAlloc, Layout};
+use core::mem::size_of;
 use core::ptr::NonNull;
 use tinyrustlm_core::error::{Code, Error};
+
+#[cfg(target_arch = "wasm32")]
+#[global_allocator]
+static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+#[cfg(not(target_arch = "wasm32"))]
+static ALLOCATOR: std::alloc::System = std::alloc::System;
 
 /// Every block begins at a multiple of this, so that weights and caches can be used where they lie.
 const ALIGN: usize = 64;
 
-/// Takes `len` zeroed bytes at a multiple of 64. Null, with the error recorded, when `len` is 0, above the ceiling of
-/// one transfer, or more than the host can give.
+/// Takes `len` bytes at a multiple of 64. Null, with the error recorded, when `len` is 0, above the ceiling of one
+/// transfer, or more than the host can give.
 #[unsafe(no_mangle)]
 pub extern "C" fn alloc(len: usize) -> *mut u8 {
-    if len as u64 > fault::ceiling() {
-        fault::record(Error::new(Code::TransferCeilingExceeded));
-        return core::ptr::null_mut();
-    }
-    match Block::take(len) {
+    let block = match len as u64 > fault::ceiling() {
+        true => Err(Error::new(Code::TransferCeilingExceeded)),
+        false => Block::take(len),
+    };
+    match block {
         Ok(block) => block.leak(),
         Err(error) => {
             fault::record(error);
@@ -36,14 +44,23 @@ pub unsafe extern "C" fn dealloc(ptr: *mut u8, len: usize) {
     }
 }
 
-/// Owned bytes at a multiple of 64.
+/// Owned bytes at a multiple of 64. An empty one owns nothing.
+///
+/// Blocks come from the allocator itself, not through Rust's allocation functions: linear memory always holds some
+/// bytes, and pages that nobody writes to, such as those of a cache that never fills, stay untouched.
 pub struct Block {
     ptr: NonNull<u8>,
     len: usize,
 }
 
+// SAFETY: a block is the only owner of its memory.
+unsafe impl Send for Block {}
+
 impl Block {
-    /// Takes `len` zeroed bytes.
+    /// Owns nothing.
+    pub const EMPTY: Self = Self { ptr: NonNull::dangling(), len: 0 };
+
+    /// Takes `len` bytes; what they hold is not said.
     ///
     /// # Errors
     /// `InvalidLength` for none or more than an address space holds, `OutOfMemory` when the host gives no more.
@@ -51,8 +68,22 @@ impl Block {
         let layout = Layout::from_size_align(len, ALIGN).ok().filter(|layout| layout.size() > 0);
         let layout = layout.ok_or(Error::new(Code::InvalidLength))?;
         // SAFETY: the layout's size is not zero.
-        let ptr = NonNull::new(unsafe { alloc::alloc::alloc_zeroed(layout) }).ok_or(Error::new(Code::OutOfMemory))?;
+        #[cfg(target_arch = "wasm32")]
+        let ptr = unsafe { ALLOCATOR.alloc(layout) };
+        // SAFETY: as above. Elsewhere fresh memory has to be written first.
+        #[cfg(not(target_arch = "wasm32"))]
+        let ptr = unsafe { ALLOCATOR.alloc_zeroed(layout) };
+        let ptr = NonNull::new(ptr).ok_or(Error::new(Code::OutOfMemory))?;
         Ok(Self { ptr, len })
+    }
+
+    /// Takes memory for at least `count` elements.
+    ///
+    /// # Errors
+    /// As [`take`](Self::take).
+    pub fn of<T: Pod>(count: usize) -> Result<Self, Error> {
+        let bytes = count.checked_mul(size_of::<T>()).ok_or(Error::new(Code::OutOfMemory))?;
+        Self::take(bytes.max(1))
     }
 
     /// The block of an earlier `alloc`.
@@ -72,9 +103,23 @@ impl Block {
         self.ptr.as_ptr()
     }
 
-    /// Its length.
+    /// Its length in bytes.
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: the block owns `len` initialised bytes (or none, at a dangling pointer).
+        unsafe { core::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
+    }
+
+    /// Its whole elements.
+    pub fn slice_mut<T: Pod>(&mut self) -> &mut [T] {
+        let whole = self.len / size_of::<T>() * size_of::<T>();
+        // SAFETY: as in `bytes`; the borrow is unique.
+        let bytes = unsafe { core::slice::from_raw_parts_mut(self.ptr.as_ptr(), whole) };
+        bytemuck::try_cast_slice_mut(bytes).unwrap_or(&mut [])
     }
 
     /// Gives the block to whoever knows its address.
@@ -87,9 +132,55 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        if let Ok(layout) = Layout::from_size_align(self.len, ALIGN) {
+        if let (Ok(layout), true) = (Layout::from_size_align(self.len, ALIGN), self.len > 0) {
             // SAFETY: `take` made the block with this layout, or the caller of `dealloc` vouches for it.
-            unsafe { alloc::alloc::dealloc(self.ptr.as_ptr(), layout) }
+            unsafe { ALLOCATOR.dealloc(self.ptr.as_ptr(), layout) }
         }
+    }
+}
+
+/// Bytes for the host to read, in a block that grows where needed and is used again.
+pub struct Buffer {
+    block: Block,
+    len: usize,
+}
+
+impl Buffer {
+    /// Nothing.
+    pub const EMPTY: Self = Self { block: Block::EMPTY, len: 0 };
+
+    /// Room for at least `room` bytes, whose content is lost.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn room(&mut self, room: usize) -> Result<&mut [u8], Error> {
+        self.len = 0;
+        if self.block.len() < room {
+            self.block = Block::EMPTY;
+            self.block = Block::of::<u8>(room)?;
+        }
+        Ok(self.block.slice_mut())
+    }
+
+    /// How many bytes of the room count.
+    pub fn set_len(&mut self, len: usize) {
+        self.len = len.min(self.block.len());
+    }
+
+    /// Copies bytes in.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn set(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        for (to, from) in self.room(bytes.len())?.iter_mut().zip(bytes) {
+            *to = *from;
+        }
+        self.len = bytes.len();
+        Ok(())
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        self.block.bytes().get(..self.len).unwrap_or(&[])
     }
 }

@@ -1,77 +1,113 @@
 //! What an instance holds: at most one model with its session, and what the host has set.
 
 use crate::event::{self, Event};
-use crate::memory::Block;
-use alloc::vec::Vec;
+use crate::memory::{Block, Buffer};
+use crate::profile::{self, Profile};
+use crate::prompt;
 use core::mem::size_of;
+use tinyrustlm_core::Block64;
+use tinyrustlm_core::diagnostics::{LoadStage, Shell, write_failure, write_report};
 use tinyrustlm_core::error::{Code, Error};
 use tinyrustlm_core::kernels::{Isa, Serial};
 use tinyrustlm_core::model::Model;
 use tinyrustlm_core::plan::{DEFAULT_BATCH, DEFAULT_CONTEXT, Plan};
-use tinyrustlm_core::session::Session;
+use tinyrustlm_core::session::{Generation, Limits, Session};
+use tinyrustlm_core::template::{Now, Template};
+use tinyrustlm_core::tokenizer::{DecodeMode, Tokenizer};
+
+/// New tokens where the host names no limit.
+const DEFAULT_NEW_TOKENS: u32 = 256;
+/// Room for a report.
+const REPORT_BYTES: usize = 8192;
+/// A template without a host's clock sees this moment.
+const NO_CLOCK: Now = Now { year: 1970, month: 1, day: 1, hour: 0, minute: 0, second: 0 };
 
 /// The runtime.
 pub struct Runtime {
     /// Positions to plan at the next load; 0 is the default.
     pub context: u32,
+    /// The time templates see.
+    pub now: Now,
     /// The model, once there is one.
     pub loaded: Option<Loaded>,
     /// The last result.
-    pub result: Vec<u8>,
-    generation: Option<Generation>,
-}
-
-/// A generation under way.
-struct Generation {
-    prompt: Vec<u32>,
-    computed: usize,
-    generated: u32,
-    max: u32,
-    pending: Option<u32>,
+    pub result: Buffer,
+    /// The report of the last load or generation.
+    pub report: Buffer,
+    /// Sampling and stops; `None` is greedy.
+    profile: Option<Profile>,
 }
 
 /// A model with all memory it will ever take.
 pub struct Loaded {
-    // Borrows from the two blocks below, so it stands before them: fields are dropped in this order.
-    pub session: Session<'static>,
-    _memory: Block,
+    // Borrows from the blocks below, so it stands before them: fields are dropped in this order.
+    generation: Generation<'static, 'static>,
+    tokenizer: Tokenizer<'static>,
+    template: Template<'static>,
+    _session_memory: Block,
+    _generation_memory: Block,
     file: Block,
 }
 
 impl Runtime {
     pub const fn new() -> Self {
-        Self { context: 0, loaded: None, result: Vec::new(), generation: None }
+        Self { context: 0, now: NO_CLOCK, loaded: None, result: Buffer::EMPTY, report: Buffer::EMPTY, profile: None }
+    }
+
+    fn profile(&self) -> Profile {
+        self.profile.unwrap_or_else(Profile::greedy)
     }
 
     /// Takes over a block that holds a model file.
     ///
     /// # Errors
-    /// What is wrong with the file, or `OutOfMemory`. The block is given back to the caller in either case of failure.
+    /// What is wrong with the file, or `OutOfMemory`; the block is then the caller's again.
     pub fn load(&mut self, file: Block) -> Result<(), (Block, Error)> {
         self.loaded = None;
-        match self.prepare(&file) {
-            Ok((session, memory)) => {
-                self.loaded = Some(Loaded { session, _memory: memory, file });
+        // SAFETY: the block is stored beside what borrows from it, is dropped after it, and is not written any more.
+        let bytes: &'static [u8] = unsafe { core::slice::from_raw_parts(file.ptr(), file.len()) };
+        match self.prepare(bytes) {
+            Ok((generation, tokenizer, template, session_memory, generation_memory)) => {
+                self.loaded = Some(Loaded {
+                    generation,
+                    tokenizer,
+                    template,
+                    _session_memory: session_memory,
+                    _generation_memory: generation_memory,
+                    file,
+                });
+                self.write_report(LoadStage::KvAllocationSuccess, None);
                 Ok(())
             }
-            Err(error) => Err((file, error)),
+            Err(error) => {
+                let stage = match error.code {
+                    Code::OutOfMemory | Code::PlanTooLarge => LoadStage::KvAllocationFailed,
+                    _ => LoadStage::ModelRejected,
+                };
+                self.write_report(stage, Some(error));
+                Err((file, error))
+            }
         }
     }
 
-    fn prepare(&self, file: &Block) -> Result<(Session<'static>, Block), Error> {
-        // SAFETY: the block is stored beside what borrows from it, is dropped after it, and is not written any more.
-        let bytes: &'static [u8] = unsafe { core::slice::from_raw_parts(file.ptr(), file.len()) };
+    #[allow(clippy::type_complexity)]
+    fn prepare(
+        &self,
+        bytes: &'static [u8],
+    ) -> Result<(Generation<'static, 'static>, Tokenizer<'static>, Template<'static>, Block, Block), Error> {
         let model = Model::parse(bytes)?;
+        let tokenizer = Tokenizer::parse(model.tokenizer_bytes())?;
+        let template = Template::parse(model.template_bytes())?;
         let context = match self.context {
             0 => DEFAULT_CONTEXT.min(model.config.max_context),
             context => context as usize,
         };
         let plan = Plan::new(&model, context, DEFAULT_BATCH)?;
-        let memory = Block::take(plan.block_count().saturating_mul(size_of::<tinyrustlm_core::Block64>()))?;
-        // SAFETY: zeroed memory of this length at a multiple of 64, which nothing else refers to until the session,
-        // the only holder of this slice, is gone.
-        let blocks = unsafe { core::slice::from_raw_parts_mut(memory.ptr().cast(), plan.block_count()) };
-        Ok((Session::new(&model, plan, blocks, Isa::baseline())?, memory))
+        let (session_memory, blocks) = leaked_blocks(plan.block_count())?;
+        let session = Session::new(&model, plan, blocks, Isa::baseline())?;
+        let (generation_memory, blocks) = leaked_blocks(Generation::blocks(plan.vocab_size, plan.context))?;
+        let generation = Generation::new(session, &tokenizer, &self.profile().sampler, blocks)?;
+        Ok((generation, tokenizer, template, session_memory, generation_memory))
     }
 
     /// The loaded model.
@@ -82,52 +118,206 @@ impl Runtime {
         self.loaded.as_mut().ok_or(Error::new(Code::ModelNotLoaded))
     }
 
+    /// Gives back everything that belongs to a model.
+    pub fn free(&mut self) {
+        self.loaded = None;
+        self.result = Buffer::EMPTY;
+    }
+
+    /// Takes a sampling profile; it stays until another one comes.
+    pub fn set_profile(&mut self, profile: Profile) -> Result<(), Error> {
+        profile.sampler.validate()?;
+        self.profile = Some(profile);
+        Ok(())
+    }
+
+    /// Sets the stops of the record `bytes`.
+    pub fn set_stops(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
+        let include_stop = self.profile().include_stop;
+        let generation = &mut self.loaded()?.generation;
+        let count = profile::take_word(&mut bytes)? as usize;
+        let ids = prompt::Ids::read(profile::take_bytes(&mut bytes, count.saturating_mul(4))?)?;
+        let count = profile::take_word(&mut bytes)?;
+        // Once to see that the record is whole, once to hand the strings over.
+        let mut rest = bytes;
+        for _ in 0..count {
+            let len = profile::take_word(&mut rest)?;
+            profile::take_bytes(&mut rest, len as usize)?;
+        }
+        if !rest.is_empty() {
+            return Err(Error::new(Code::InvalidLength));
+        }
+        let strings = (0..count).map_while(|_| {
+            let len = profile::take_word(&mut bytes).ok()?;
+            profile::take_bytes(&mut bytes, len as usize).ok()
+        });
+        generation.set_stops(ids.slice(), strings, include_stop)
+    }
+
+    /// The ids of a text, as the last result.
+    pub fn encode(&mut self, text: &[u8], specials: bool) -> Result<(), Error> {
+        let ids = prompt::of_text(&self.loaded()?.tokenizer, text, specials, None)?;
+        self.result.set(ids.bytes())
+    }
+
+    /// The bytes of ids, as the last result.
+    pub fn decode(&mut self, ids: &[u32], mode: DecodeMode) -> Result<(), Error> {
+        let loaded = self.loaded.as_ref().ok_or(Error::new(Code::ModelNotLoaded))?;
+        let most = loaded.tokenizer.max_push_bytes();
+        let out = self.result.room(ids.len().saturating_add(1).saturating_mul(most))?;
+        let mut decoder = loaded.tokenizer.byte_decoder(mode);
+        let mut len = 0usize;
+        for id in ids {
+            len = len.saturating_add(decoder.push(*id, out.get_mut(len..).unwrap_or(&mut []))?);
+        }
+        len = len.saturating_add(decoder.finish(out.get_mut(len..).unwrap_or(&mut []))?);
+        self.result.set_len(len);
+        Ok(())
+    }
+
+    /// The prompt of a conversation, as the last result: its ids, or its text.
+    pub fn render(&mut self, input: &[u8], as_ids: bool) -> Result<(), Error> {
+        let (now, parse_specials) = (self.now, self.profile().parse_specials);
+        let loaded = self.loaded.as_ref().ok_or(Error::new(Code::ModelNotLoaded))?;
+        let rendered = prompt::render(&loaded.template, input, now, &mut self.result)?;
+        if as_ids {
+            let ids = rendered.encode(&loaded.tokenizer, parse_specials)?;
+            self.result.set(ids.bytes())
+        } else {
+            self.result.set(rendered.text())
+        }
+    }
+
     /// The logits after `ids` from position 0, as the last result.
     pub fn logits(&mut self, ids: &[u32]) -> Result<(), Error> {
-        let loaded = self.loaded.as_mut().ok_or(Error::new(Code::ModelNotLoaded))?;
-        loaded.session.reset();
-        let logits = loaded.session.prefill(ids, &Serial)?;
-        self.result.clear();
-        self.result.extend(logits.iter().flat_map(|logit| logit.to_le_bytes()));
-        Ok(())
+        let generation = &mut self.loaded.as_mut().ok_or(Error::new(Code::ModelNotLoaded))?.generation;
+        generation.reset();
+        generation.begin(ids, 0, &Limits { max_new_tokens: 1, ..Limits::default() })?;
+        let mut failed = Ok(());
+        while failed.is_ok() && !generation.wants_token() {
+            let room = self.result.room(generation.room())?;
+            failed = generation.next(&Serial, None, room).map(|_| ());
+        }
+        let filled = failed
+            .and_then(|()| self.result.set(bytemuck::try_cast_slice(generation.session().logits()).unwrap_or(&[])));
+        generation.reset();
+        filled
     }
 
-    pub fn start(&mut self, prompt: Vec<u32>, max_new_tokens: u32) -> Result<(), Error> {
-        self.loaded()?.session.reset();
-        let max = if max_new_tokens == 0 { 256 } else { max_new_tokens };
-        self.generation = Some(Generation { prompt, computed: 0, generated: 0, max, pending: None });
-        Ok(())
+    /// Begins a generation. `input`: 0 text, 1 conversation, 2 ids, 3 text without added specials.
+    pub fn start(&mut self, input: u32, bytes: &[u8], max_new_tokens: u32) -> Result<(), Error> {
+        let result = self.begin(input, bytes, max_new_tokens);
+        if let Err(error) = result {
+            self.write_report(LoadStage::KvAllocationSuccess, Some(error));
+        }
+        result
     }
 
-    pub fn next(&mut self) -> Result<Event, Error> {
-        self.result.clear();
+    fn begin(&mut self, input: u32, bytes: &[u8], max_new_tokens: u32) -> Result<(), Error> {
+        let profile = self.profile();
         let loaded = self.loaded.as_mut().ok_or(Error::new(Code::ModelNotLoaded))?;
-        let session = &mut loaded.session;
-        let Some(run) = self.generation.as_mut() else {
-            return Ok(Event { kind: event::END, ..Event::default() });
+        let ids = match input {
+            1 => prompt::render(&loaded.template, bytes, self.now, &mut self.result)?
+                .encode(&loaded.tokenizer, profile.parse_specials)?,
+            2 => prompt::Ids::read(bytes)?,
+            0 | 3 => prompt::of_text(&loaded.tokenizer, bytes, input == 0, None)?,
+            _ => return Err(Error::new(Code::InvalidLength)),
         };
-        let total = run.prompt.len() as u32;
-        if run.computed < run.prompt.len() {
-            let end = run.prompt.len().min(run.computed + DEFAULT_BATCH);
-            session.prefill(run.prompt.get(run.computed..end).unwrap_or(&[]), &Serial)?;
-            run.computed = end;
-            return Ok(Event { kind: event::PROMPT, done: end as u32, total, ..Event::default() });
+        // A text's own end token would end the answer before it begins.
+        let mut ids = ids.slice();
+        if let (0, [rest @ .., last]) = (input, ids)
+            && loaded.generation.session().model().stops.contains(*last)
+        {
+            ids = rest;
         }
-        if let Some(id) = run.pending.take() {
-            session.step(id, &Serial)?;
+        loaded.generation.sampler().set_config(&profile.sampler)?;
+        let max_new_tokens = if max_new_tokens == 0 { DEFAULT_NEW_TOKENS } else { max_new_tokens };
+        let continues = matches!(input, 0 | 3);
+        self.result.set_len(0);
+        loaded.generation.begin(ids, 0, &Limits { max_new_tokens, continues, ..profile.limits })
+    }
+
+    /// The next piece of work: a batch of the prompt, or a token. New text is the last result.
+    pub fn next(&mut self) -> Result<Event, Error> {
+        let generation = &mut self.loaded.as_mut().ok_or(Error::new(Code::ModelNotLoaded))?.generation;
+        let total = generation.prompt().len() as u32;
+        if !generation.is_running() {
+            self.result.set_len(0);
+            let (done, stop) = (generation.generated().len() as u32, generation.stop().map_or(0, |stop| stop as u32));
+            return Ok(Event { kind: event::END, stop, done, total, ..Event::default() });
         }
-        if run.generated == run.max {
-            return Ok(Event { kind: event::END, done: run.generated, total, stop: 4, ..Event::default() });
-        }
-        let mut best = (0u32, f32::NEG_INFINITY);
-        for (id, logit) in session.logits().iter().enumerate() {
-            if *logit > best.1 {
-                best = (id as u32, *logit);
+        let room = self.result.room(generation.room())?;
+        match generation.next(&Serial, None, room) {
+            Ok(step) => {
+                self.result.set_len(step.written);
+                let stop = step.stop.map_or(0, |stop| stop as u32);
+                let done = generation.generated().len() as u32;
+                let event = match step.token {
+                    Some(token) => {
+                        let logprob = token.logprob.map_or(f32::NAN, |logprob| logprob as f32);
+                        Event { kind: event::TOKEN, id: token.id, logprob, stop, done, total }
+                    }
+                    None if stop != 0 => Event { kind: event::END, stop, done, total, ..Event::default() },
+                    None => {
+                        let done = generation.session().kv_len() as u32;
+                        Event { kind: event::PROMPT, done, total, ..Event::default() }
+                    }
+                };
+                if stop != 0 {
+                    self.write_report(LoadStage::KvAllocationSuccess, None);
+                }
+                Ok(event)
+            }
+            Err(error) => {
+                self.write_report(LoadStage::KvAllocationSuccess, None);
+                // The cache may hold rows of a pass that failed; model and memory stay.
+                self.reset()?;
+                Err(error)
             }
         }
-        run.pending = Some(best.0);
-        run.generated += 1;
-        Ok(Event { kind: event::TOKEN, id: best.0, done: run.generated, total, ..Event::default() })
+    }
+
+    /// The best tokens of the last step by the unmodified logits, as the last result: u32 id, f32 logarithm.
+    pub fn top_logprobs(&mut self) -> Result<(), Error> {
+        let loaded = self.loaded.as_ref().ok_or(Error::new(Code::ModelNotLoaded))?;
+        let top = loaded.generation.top();
+        let room = self.result.room(top.len().saturating_mul(8))?;
+        for (to, entry) in room.as_chunks_mut::<8>().0.iter_mut().zip(top) {
+            let [i0, i1, i2, i3] = entry.id.to_le_bytes();
+            let [l0, l1, l2, l3] = (entry.logprob as f32).to_le_bytes();
+            *to = [i0, i1, i2, i3, l0, l1, l2, l3];
+        }
+        self.result.set_len(top.len().saturating_mul(8));
+        Ok(())
+    }
+
+    /// Ends the generation under way.
+    pub fn cancel(&mut self) -> Result<(), Error> {
+        let generation = &mut self.loaded()?.generation;
+        if generation.is_running() {
+            generation.cancel();
+            event::record(&self.next()?);
+        }
+        Ok(())
+    }
+
+    /// Forgets the conversation.
+    pub fn reset(&mut self) -> Result<(), Error> {
+        self.loaded()?.generation.reset();
+        Ok(())
+    }
+
+    fn write_report(&mut self, stage: LoadStage, error: Option<Error>) {
+        let shell = Shell { peak_memory_bytes: memory_bytes(), ..Shell::default() };
+        let Ok(room) = self.report.room(REPORT_BYTES) else { return };
+        let written = match (&self.loaded, error) {
+            (Some(loaded), None) => write_report(&loaded.generation, &shell, room),
+            (loaded, error) => {
+                let model = loaded.as_ref().map(|loaded| loaded.generation.session().model());
+                write_failure(model, stage, error, &shell, room)
+            }
+        };
+        self.report.set_len(written.unwrap_or(0));
     }
 }
 
@@ -136,4 +326,26 @@ impl Loaded {
     pub fn file(&self) -> &Block {
         &self.file
     }
+
+    /// Positions in use.
+    pub fn context_len(&self) -> usize {
+        self.generation.session().kv_len()
+    }
+}
+
+/// Blocks for the core, whose owner is the first of the pair.
+fn leaked_blocks(count: usize) -> Result<(Block, &'static mut [Block64]), Error> {
+    let memory = Block::take(count.checked_mul(size_of::<Block64>()).ok_or(Error::new(Code::OutOfMemory))?)?;
+    // SAFETY: memory of this length at a multiple of 64. The owner stands in `Loaded` behind the generation, the
+    // only holder of this slice, and reads or writes nothing itself.
+    let blocks = unsafe { core::slice::from_raw_parts_mut(memory.ptr().cast(), count) };
+    Ok((memory, blocks))
+}
+
+/// Bytes of linear memory, which never shrinks: the most there has been.
+fn memory_bytes() -> Option<u64> {
+    #[cfg(target_arch = "wasm32")]
+    return Some((core::arch::wasm32::memory_size(0) as u64).saturating_mul(65_536));
+    #[cfg(not(target_arch = "wasm32"))]
+    None
 }

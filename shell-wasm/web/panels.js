@@ -112,6 +112,7 @@ export function showCard(card) {
     ['Weights by type', Object.entries(card.bytesByDtype).map(([type, size]) => `${type} ${bytes(size)}`).join(', ')],
     ['Checksum', card.checksum],
   ]);
-  const rows = flatten(card.provenance);
+  // The publisher's own files are kept whole in there; they are no reading matter.
+  const rows = flatten(card.provenance).filter(([, value]) => String(value).length <= 300);
   facts($('card-provenance'), rows.length && rows[0][0] ? rows.slice(0, 200) : [['Stated', 'nothing']]);
 }

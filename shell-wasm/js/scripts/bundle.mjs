@@ -46,3 +46,4 @@ await writeFile(
     `if(inWorker)module.exports.serve(self);return module.exports})(false);\n`,
 );
 await copyFile(at('../src/index.d.ts'), at('../dist/tinyrustlm.d.ts'));
+for (const name of ['LICENSE-APACHE', 'LICENSE-MIT']) await copyFile(at(`../../../${name}`), at(`../dist/${name}`));

@@ -48,7 +48,7 @@ export class Generation {
 }
 
 /** The steps of one run on `owner` (a Model). `begin` starts it inside the module. */
-export async function* steps(owner, begin, { signal, onProgress, logprobs = true }, settle, keep) {
+export async function* steps(owner, begin, { signal, onProgress, logprobs = true, topLogprobs = 0 }, settle, keep) {
   const module = owner.module;
   const clock = { id: transactionId(), start: now(), first: undefined };
   const out = { text: '', ids: [], logprobs: [], promptTokens: 0, stopReason: null };
@@ -66,20 +66,29 @@ export async function* steps(owner, begin, { signal, onProgress, logprobs = true
         out.promptTokens = event.total;
         onProgress?.({ phase: 'prompt', loaded: event.done, total: event.total });
       } else {
-        clock.first ??= now();
         const text = decodeUtf8(module.result());
         out.text += text;
-        if (event.kind === TOKEN) {
-          out.ids.push(event.id);
-          out.logprobs.push(event.logprob);
-          yield { text, id: event.id, logprob: logprobs ? event.logprob : undefined };
-        } else {
+        out.promptTokens = event.total;
+        // The last event ends the run before its consumer sees it: a consumer may stop asking at any token.
+        if (event.stop !== 0) {
           out.stopReason = STOP_REASONS[event.stop];
-          out.promptTokens = event.total;
+          running = false;
+        }
+        if (event.kind === TOKEN) {
+          clock.first ??= now();
+          const logprob = logprobs ? event.logprob : undefined;
+          out.ids.push(event.id);
+          if (logprobs) out.logprobs.push(event.logprob);
+          const step = { text, id: event.id, logprob };
+          if (topLogprobs > 0) step.top = readTop(module);
+          if (!running) finish(owner, clock, out, keep, settle);
+          yield step;
+        } else {
+          finish(owner, clock, out, keep, settle);
           // What was held back for a character or a stop string belongs to no further token.
           if (text) yield { text, id: null, logprob: null };
-          break;
         }
+        if (!running) return;
       }
       if (now() - turn > TURN_MS) {
         await breathe();
@@ -88,9 +97,6 @@ export async function* steps(owner, begin, { signal, onProgress, logprobs = true
       if (signal?.aborted) throw abortReason(signal);
       if (owner.freed) throw outside('Disposed');
     }
-    running = false;
-    owner.leave();
-    finish(owner, clock, out, keep, settle);
   } catch (error) {
     settle.reject(error);
     throw error;
@@ -98,7 +104,6 @@ export async function* steps(owner, begin, { signal, onProgress, logprobs = true
     // Also reached when the consumer breaks out of its loop.
     if (running) {
       if (!owner.freed && !module.dead) module.call('cancel');
-      owner.leave();
       out.stopReason ??= 'cancelled';
       finish(owner, clock, out, keep, settle);
     }
@@ -106,10 +111,20 @@ export async function* steps(owner, begin, { signal, onProgress, logprobs = true
 }
 
 function finish(owner, clock, out, keep, settle) {
+  owner.leave();
   if (owner.freed || owner.module.dead) return;
   const result = { ...out, diagnostics: owner.diagnostics(clock, now()) };
   keep(result);
   settle.resolve(result);
+}
+
+function readTop(module) {
+  module.check(module.call('top_logprobs'));
+  const bytes = module.result();
+  const view = new DataView(bytes.buffer);
+  return Array.from({ length: bytes.length >> 3 }, (_, at) => ({
+    id: view.getUint32(8 * at, true), logprob: view.getFloat32(8 * at + 4, true),
+  }));
 }
 
 function readEvent(module) {

@@ -111,6 +111,16 @@ export interface SamplingOptions {
   includeStop: boolean;
   ignoreEos: boolean;
   forceEos: boolean;
+  /** Ends the run when the last tokens repeat: a pattern of up to `maxPeriod` (64) tokens, `repetitions` times. */
+  loop: { maxPeriod: number; repetitions: number };
+  /** Special tokens in what people wrote count as such, as in the reference. Default false: content is data. */
+  parseSpecials: boolean;
+  /** Special tokens show in the text. */
+  showSpecial: boolean;
+  /** Whether events carry log-probabilities. Default true; false saves a pass over the vocabulary per token. */
+  logprobs: boolean;
+  /** How many of the best tokens each event lists, up to 32. */
+  topLogprobs: number;
 }
 
 export interface GenerateOptions extends Partial<SamplingOptions> {
@@ -147,6 +157,8 @@ export interface TokenEvent {
   id: number | null;
   /** Natural logarithm of the token's probability before sampling. */
   logprob: number | null | undefined;
+  /** The best tokens of this step before sampling, where `topLogprobs` asks for them. */
+  top?: { id: number; logprob: number }[];
 }
 
 export type StopReason =

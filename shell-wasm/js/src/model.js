@@ -1,7 +1,7 @@
 // A loaded model, and the engine it lives in.
 
 import { cached, keepInCache } from './cache.js';
-import { fileLength, readCard } from './container.js';
+import { readCard } from './container.js';
 import { abortReason, errorNamed, outside } from './errors.js';
 import { Generation, steps } from './generation.js';
 import { describeHost, now, transactionId } from './host.js';
@@ -99,18 +99,15 @@ export class Model {
 
   /** Answers a conversation: `messages` is a list of `{role, content}`. */
   chat(messages, options = {}) {
-    const { tools, documents, vars, addGenerationPrompt = true, ...rest } = options;
-    const request = encodeUtf8(JSON.stringify({ messages, tools, documents, vars, add_generation_prompt: addGenerationPrompt }));
-    return this.#generation(INPUT.chat, request, rest, 'chat');
+    return this.#generation(INPUT.chat, conversation(messages, options), options, 'chat');
   }
 
   /** Continues a text, or a list of token ids. */
   generate(input, options = {}) {
-    const { specials = true, ...rest } = options;
     if (typeof input === 'string') {
-      return this.#generation(specials ? INPUT.text : INPUT.textNoSpecials, encodeUtf8(input), rest, 'text');
+      return this.#generation(options.specials === false ? INPUT.textNoSpecials : INPUT.text, encodeUtf8(input), options, 'text');
     }
-    return this.#generation(INPUT.ids, idBytes(input), rest, 'text');
+    return this.#generation(INPUT.ids, idBytes(input), options, 'text');
   }
 
   #generation(kind, bytes, given, fallback) {
@@ -122,6 +119,7 @@ export class Model {
       const module = this.module;
       module.callWith('set_sampling_profile', encodeProfile(options));
       module.callWith('set_stops', stops);
+      setNow(module);
       module.callWith('start_generation', bytes, { before: [kind], after: [max] });
     };
     return new Generation((settle, keep) => steps(this, begin, given, settle, keep));
@@ -129,13 +127,9 @@ export class Model {
 
   /** The token ids of a text. `specials: false` leaves out what the tokenizer adds by itself. */
   tokenize(text, { specials = true } = {}) {
-    this.enter();
-    try {
-      this.module.callWith('encode', encodeUtf8(text), { after: [specials ? 1 : 0] });
-      return idsOf(this.module.result());
-    } finally {
-      this.leave();
-    }
+    this.#alive();
+    this.module.callWith('encode', encodeUtf8(text), { after: [specials ? 1 : 0] });
+    return idsOf(this.module.result());
   }
 
   /** How many tokens a text or a conversation has. */
@@ -151,28 +145,20 @@ export class Model {
 
   /** The bytes of ids: what one token stands for may be half a character. */
   tokenBytes(ids, { mode = 'raw' } = {}) {
-    this.enter();
-    try {
-      this.module.callWith('decode', idBytes(typeof ids === 'number' ? [ids] : ids), { after: [DECODE_MODES[mode] ?? 0] });
-      return this.module.result();
-    } finally {
-      this.leave();
-    }
+    this.#alive();
+    this.module.callWith('decode', idBytes(typeof ids === 'number' ? [ids] : ids), { after: [DECODE_MODES[mode] ?? 0] });
+    return this.module.result();
   }
 
   /** A conversation as the model sees it: `{text, ids}`. */
   render(messages, options = {}) {
-    const { tools, documents, vars, addGenerationPrompt = true } = options;
-    const request = encodeUtf8(JSON.stringify({ messages, tools, documents, vars, add_generation_prompt: addGenerationPrompt }));
-    this.enter();
-    try {
-      this.module.callWith('render', request);
-      const text = decodeUtf8(this.module.result());
-      this.module.check(this.module.call('render_ids'));
-      return { text, ids: idsOf(this.module.result()) };
-    } finally {
-      this.leave();
-    }
+    const request = conversation(messages, options);
+    this.#alive();
+    setNow(this.module);
+    this.module.callWith('render', request, { after: [0] });
+    const text = decodeUtf8(this.module.result());
+    this.module.callWith('render', request, { after: [1] });
+    return { text, ids: idsOf(this.module.result()) };
   }
 
   /** The logits after a list of ids (f32, one per vocabulary entry). Starts at position 0. */
@@ -198,8 +184,8 @@ export class Model {
     const generated = core.generation_stage?.generated_tokens ?? 0;
     const decoding = first === null ? 0 : total - first;
     return {
-      transaction_id: clock.id,
       ...core,
+      transaction_id: clock.id,
       performance_metrics: {
         time_to_first_token_ms: first === null ? null : round(first),
         generation_time_ms: first === null ? null : round(decoding),
@@ -256,6 +242,16 @@ export class Model {
   }
 }
 
+/** The request a template is rendered with. */
+const conversation = (messages, { tools, documents, vars, addGenerationPrompt = true }) =>
+  encodeUtf8(JSON.stringify({ messages, tools, documents, vars, add_generation_prompt: addGenerationPrompt }));
+
+/** Tells the module, which has no clock, the local time. */
+function setNow(module) {
+  const t = new Date();
+  module.check(module.call('set_now', t.getFullYear(), t.getMonth() + 1, t.getDate(), t.getHours(), t.getMinutes(), Math.min(t.getSeconds(), 59)));
+}
+
 const round = (number) => Math.round(number * 100) / 100;
 
 function idBytes(ids) {
@@ -292,5 +288,3 @@ function encodeStops(stop) {
   }
   return bytes;
 }
-
-export { fileLength };

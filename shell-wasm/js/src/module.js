@@ -1,7 +1,8 @@
 // The module itself: choice of build, compilation, and typed calls. Nothing above this file touches memory.
 
-import { errorOf, outside } from './errors.js';
+import { errorOf, numberNamed, outside } from './errors.js';
 import { EMBEDDED } from './embedded.js';
+import { decodeUtf8 } from './text.js';
 
 // A module of one function that uses an instruction of the SIMD extension; a host without it refuses the bytes.
 const SIMD_PROBE = new Uint8Array([
@@ -10,6 +11,8 @@ const SIMD_PROBE = new Uint8Array([
 
 /** Whether this host runs 128-bit SIMD. */
 export const hasSimd = () => WebAssembly.validate(SIMD_PROBE);
+
+const TEMPLATE_RAISED = numberNamed('TemplateRaised');
 
 const compiled = new Map();
 
@@ -101,10 +104,13 @@ export class Module {
 
   lastError(context) {
     const view = new DataView(this.exports.memory.buffer, this.call('error_ptr') >>> 0, 24);
+    const number = view.getUint32(0, true);
     const index = view.getUint32(8, true);
     const offset = view.getBigUint64(16, true);
-    return errorOf(view.getUint32(0, true), {
+    return errorOf(number, {
       ...context,
+      // What a template raised says it in its own words.
+      detail: number === TEMPLATE_RAISED ? decodeUtf8(this.result()) : undefined,
       index: index === 0xffffffff ? undefined : index,
       offset: offset === 0xffffffffffffffffn ? undefined : Number(offset),
     });

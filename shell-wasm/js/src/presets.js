@@ -18,7 +18,8 @@ export const presets = {
 const NEUTRAL = {
   temperature: 0, topK: 0, topP: 1, minP: 0, typicalP: 1, repetitionPenalty: 1, frequencyPenalty: 0,
   presencePenalty: 0, seed: 0, stream: 0, minTokens: 0, maxTokens: 256, penaliseSpecial: false, temperatureLast: false,
-  prng: 'philox', ignoreEos: false, stop: [], includeStop: false, forceEos: false,
+  prng: 'philox', ignoreEos: false, stop: [], includeStop: false, forceEos: false, parseSpecials: false, showSpecial: false,
+  loop: undefined, logprobs: true, topLogprobs: 0,
 };
 
 /** The options in force: what the caller says, over the preset, over the model's own defaults, over neutral. */
@@ -38,11 +39,11 @@ export function resolveOptions(given = {}, card, fallback) {
 const FLAGS = [
   ['penaliseSpecial', (o) => o.penaliseSpecial], ['temperatureLast', (o) => o.temperatureLast],
   ['prng', (o) => o.prng === 'pcg32'], ['forceEos', (o) => o.forceEos], ['ignoreEos', (o) => o.ignoreEos],
-  ['includeStop', (o) => o.includeStop],
+  ['includeStop', (o) => o.includeStop], ['parseSpecials', (o) => o.parseSpecials], ['showSpecial', (o) => o.showSpecial],
 ];
-export const PROFILE_BYTES = 80;
+export const PROFILE_BYTES = 96;
 
-/** The 80-byte sampling record. */
+/** The 96-byte sampling record. */
 export function encodeProfile(options) {
   const view = new DataView(new ArrayBuffer(PROFILE_BYTES));
   const doubles = [
@@ -54,6 +55,10 @@ export function encodeProfile(options) {
   view.setUint32(64, whole('topK', options.topK), true);
   view.setUint32(68, whole('stream', options.stream), true);
   view.setUint32(72, whole('minTokens', options.minTokens), true);
+  view.setUint32(80, options.loop ? whole('loop.maxPeriod', options.loop.maxPeriod) : 0, true);
+  view.setUint32(84, options.loop ? whole('loop.repetitions', options.loop.repetitions) : 0, true);
+  // One more than asked for nothing: the token's own logarithm costs the same pass.
+  view.setUint32(88, options.logprobs === false ? 0 : Math.max(1, whole('topLogprobs', options.topLogprobs)), true);
   view.setUint32(76, FLAGS.reduce((bits, [, on], bit) => bits | (on(options) ? 1 << bit : 0), 0), true);
   return new Uint8Array(view.buffer);
 }

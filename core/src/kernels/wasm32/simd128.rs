@@ -13,7 +13,7 @@
 //! Nibbles stay where they are in their 16 bits as long as no sign bit is touched: the products are then 16 or 256
 //! times too large, and the sums are shifted once per block. The largest, 8 columns * 15 * 32767 * 256, fits an i32.
 
-use super::{SimdLanes, load};
+use super::SimdLanes;
 use crate::container::DType;
 use crate::container::directory::{BLOCK_COLS, GROUP_ROWS};
 use crate::kernels::codes::Codes;
@@ -25,41 +25,57 @@ use core::ops::Range;
 /// Rows 0 to 3 and rows 4 to 7.
 type Rows = [v128; 2];
 
+/// Bytes of a group's scales, or of its minima.
+const SCALES: usize = 2 * GROUP_ROWS;
+
 /// out[t][r] = row r of the matrix times token t, for the rows of `groups`.
+#[allow(unsafe_code)]
 pub fn matmul_quantised(w: &Quantised<'_>, x: &Codes<'_>, out: &Tile<'_>, groups: Range<usize>) {
+    let blocks = w.blocks;
+    let need = out.tokens.saturating_mul(blocks);
+    let whole = x.steps.len() >= need && x.codes.len() >= need.saturating_mul(BLOCK_COLS);
+    if !whole || w.group_bytes != w.dtype.group_bytes() {
+        return;
+    }
     for group in groups {
         let row_group = w.row_group(group);
+        if row_group.len() < blocks.saturating_mul(w.group_bytes) {
+            return;
+        }
         for token in 0..out.tokens {
-            let first = token.saturating_mul(w.blocks);
-            let x_codes = x.codes.as_chunks::<BLOCK_COLS>().0.iter().skip(first);
-            let x_blocks = x_codes.zip(x.steps.iter().skip(first));
+            let first = token.saturating_mul(blocks);
             let mut acc = [f32x4_splat(0.0); 2];
-            for (block, (x_codes, step)) in row_group.chunks_exact(w.group_bytes).zip(x_blocks) {
-                let (scales, packed) = block.split_at_checked(w.group_scales * 2).unwrap_or((&[], &[]));
-                let vectors = packed.as_chunks::<32>().0;
-                let pairs = x_codes.as_chunks::<4>().0;
-                let mut isum = if w.dtype == DType::Q8_0 { bytes(vectors, pairs) } else { nibbles(vectors, pairs) };
-                if w.dtype == DType::Q4_0 {
-                    let middle = i32x4_splat(step.sum.wrapping_mul(8));
-                    isum = isum.map(|sum| i32x4_sub(sum, middle));
-                }
-                let mut scales = scales.as_chunks::<{ 2 * GROUP_ROWS }>().0.iter();
-                if let Some(d) = scales.next() {
-                    add_scaled(&mut acc, d, step.d, isum.map(|sum| f32x4_convert_i32x4(sum)));
-                }
-                // q4_1 alone has minima.
-                if let Some(m) = scales.next() {
-                    add_scaled(&mut acc, m, step.d, [f32x4_splat(step.sum as f32); 2]);
+            // SAFETY: `codes` and `steps` have `blocks` blocks for each of `tokens`, and the row group has `blocks`
+            // groups of `group_bytes`, both checked above; each turn of the loop reads one of each.
+            unsafe {
+                let mut weights = row_group.as_ptr();
+                let mut codes = x.codes.as_ptr().add(first * BLOCK_COLS);
+                let mut steps = x.steps.as_ptr().add(first);
+                for _ in 0..blocks {
+                    let step = &*steps;
+                    let isum = match w.dtype {
+                        DType::Q8_0 => bytes(weights.add(SCALES), codes),
+                        DType::Q4_0 => {
+                            let middle = i32x4_splat(step.sum.wrapping_mul(8));
+                            let [low, high] = nibbles(weights.add(SCALES), codes);
+                            [i32x4_sub(low, middle), i32x4_sub(high, middle)]
+                        }
+                        _ => nibbles(weights.add(2 * SCALES), codes),
+                    };
+                    add_scaled(&mut acc, weights, step.d, isum.map(|sum| f32x4_convert_i32x4(sum)));
+                    if w.dtype == DType::Q4_1 {
+                        add_scaled(&mut acc, weights.add(SCALES), step.d, [f32x4_splat(step.sum as f32); 2]);
+                    }
+                    weights = weights.add(w.group_bytes);
+                    codes = codes.add(BLOCK_COLS);
+                    steps = steps.add(1);
                 }
             }
             let mut values = [0.0f32; GROUP_ROWS];
-            for (to, acc) in values.as_chunks_mut::<4>().0.iter_mut().zip(acc) {
-                *to = [
-                    f32x4_extract_lane::<0>(acc),
-                    f32x4_extract_lane::<1>(acc),
-                    f32x4_extract_lane::<2>(acc),
-                    f32x4_extract_lane::<3>(acc),
-                ];
+            // SAFETY: 8 floats are 32 bytes.
+            unsafe {
+                v128_store(values.as_mut_ptr().cast(), acc[0]);
+                v128_store(values.as_mut_ptr().add(4).cast(), acc[1]);
             }
             out.put(token, group, &values);
         }
@@ -67,13 +83,19 @@ pub fn matmul_quantised(w: &Quantised<'_>, x: &Codes<'_>, out: &Tile<'_>, groups
 }
 
 /// acc = acc + (scale * dx) * factor, each operation rounded.
+///
+/// # Safety
+/// 16 bytes can be read at `scales`.
 #[inline(always)]
-fn add_scaled(acc: &mut Rows, scales: &[u8; 2 * GROUP_ROWS], dx: f32, factor: Rows) {
-    let half = load(scales);
-    let scales = [f16_to_f32(u32x4_extend_low_u16x8(half)), f16_to_f32(u32x4_extend_high_u16x8(half))];
-    for ((acc, scale), factor) in acc.iter_mut().zip(scales).zip(factor) {
-        *acc = f32x4_add(*acc, f32x4_mul(f32x4_mul(scale, f32x4_splat(dx)), factor));
-    }
+#[allow(unsafe_code)]
+unsafe fn add_scaled(acc: &mut Rows, scales: *const u8, dx: f32, factor: Rows) {
+    // SAFETY: the caller's.
+    let half = unsafe { v128_load(scales.cast()) };
+    let dx = f32x4_splat(dx);
+    let low = f32x4_mul(f16_to_f32(u32x4_extend_low_u16x8(half)), dx);
+    let high = f32x4_mul(f16_to_f32(u32x4_extend_high_u16x8(half)), dx);
+    acc[0] = f32x4_add(acc[0], f32x4_mul(low, factor[0]));
+    acc[1] = f32x4_add(acc[1], f32x4_mul(high, factor[1]));
 }
 
 /// Finite f16 numbers in the low halves: exponent and fraction are moved into place, and 2^112 makes up for the
@@ -85,59 +107,58 @@ fn f16_to_f32(half: v128) -> v128 {
     v128_or(f32x4_mul(rest, f32x4_splat(f32::from_bits(0x7780_0000))), sign)
 }
 
-/// Two pairs of activation codes, each in all lanes: columns 0 and 2, columns 1 and 3.
-#[inline(always)]
-fn splat_pairs(codes: &[i16; 4]) -> [v128; 2] {
-    let [x0, x2, x1, x3] = *codes;
-    let pair = |low: i16, high: i16| i32x4_splat((low as u16 as i32) | (i32::from(high) << 16));
-    [pair(x0, x2), pair(x1, x3)]
-}
-
-#[inline(always)]
-fn halves(vector: &[u8; 32]) -> Rows {
-    let (halves, _) = vector.as_chunks::<16>();
-    match halves {
-        [low, high] => [load(low), load(high)],
-        _ => [i32x4_splat(0); 2],
-    }
-}
-
 /// Sums of products of a q8_0 group.
+///
+/// # Safety
+/// 256 bytes can be read at `w`, 32 codes at `x`.
 #[inline(always)]
-fn bytes(vectors: &[[u8; 32]], pairs: &[[i16; 4]]) -> Rows {
-    let mut sums = [i32x4_splat(0); 2];
-    for (vector, codes) in vectors.iter().zip(pairs) {
-        let [even, odd] = splat_pairs(codes);
-        for (sum, w) in sums.iter_mut().zip(halves(vector)) {
-            let w_even = i16x8_shr(i16x8_shl(w, 8), 8);
-            *sum = i32x4_add(*sum, i32x4_dot_i16x8(w_even, even));
+#[allow(unsafe_code)]
+unsafe fn bytes(w: *const u8, x: *const i16) -> Rows {
+    let [mut low, mut high] = [i32x4_splat(0); 2];
+    // SAFETY: k is below 8: the last vector ends at byte 256, the last codes at code 32.
+    let mut vector = |k: usize| unsafe {
+        let even = v128_load32_splat(x.add(4 * k).cast());
+        let odd = v128_load32_splat(x.add(4 * k + 2).cast());
+        for (sum, half) in [(&mut low, 0), (&mut high, 16)] {
+            let w = v128_load(w.add(32 * k + half).cast());
+            *sum = i32x4_add(*sum, i32x4_dot_i16x8(i16x8_shr(i16x8_shl(w, 8), 8), even));
             *sum = i32x4_add(*sum, i32x4_dot_i16x8(i16x8_shr(w, 8), odd));
         }
-    }
-    sums
+    };
+    (vector(0), vector(1), vector(2), vector(3));
+    (vector(4), vector(5), vector(6), vector(7));
+    [low, high]
 }
 
 /// Sums of products of a group of nibbles: low ones of vector k are columns 4k and following, high ones 16 more.
+///
+/// # Safety
+/// 128 bytes can be read at `w`, 32 codes at `x`.
 #[inline(always)]
-fn nibbles(vectors: &[[u8; 32]], pairs: &[[i16; 4]]) -> Rows {
-    let (low_pairs, high_pairs) = pairs.split_at_checked(BLOCK_COLS / 8).unwrap_or((&[], &[]));
+#[allow(unsafe_code)]
+unsafe fn nibbles(w: *const u8, x: *const i16) -> Rows {
     let zero = [i32x4_splat(0); 2];
     let (mut sums, mut sums16, mut sums256) = (zero, zero, zero);
-    for ((vector, low), high) in vectors.iter().zip(low_pairs).zip(high_pairs) {
-        let ([low_even, low_odd], [high_even, high_odd]) = (splat_pairs(low), splat_pairs(high));
-        let sums = sums.iter_mut().zip(&mut sums16).zip(&mut sums256);
-        for (((sum, sum16), sum256), w) in sums.zip(halves(vector)) {
-            *sum = i32x4_add(*sum, i32x4_dot_i16x8(v128_and(w, u16x8_splat(0x000f)), low_even));
-            *sum256 = i32x4_add(*sum256, i32x4_dot_i16x8(v128_and(w, u16x8_splat(0x0f00)), low_odd));
-            *sum16 = i32x4_add(*sum16, i32x4_dot_i16x8(v128_and(w, u16x8_splat(0x00f0)), high_even));
-            *sum = i32x4_add(*sum, i32x4_dot_i16x8(u16x8_shr(w, 12), high_odd));
+    // SAFETY: k is below 4: the last vector ends at byte 128, the last codes at code 32.
+    let mut vector = |k: usize| unsafe {
+        let low_even = v128_load32_splat(x.add(4 * k).cast());
+        let low_odd = v128_load32_splat(x.add(4 * k + 2).cast());
+        let high_even = v128_load32_splat(x.add(4 * k + 16).cast());
+        let high_odd = v128_load32_splat(x.add(4 * k + 18).cast());
+        for half in 0..2 {
+            let w = v128_load(w.add(32 * k + 16 * half).cast());
+            let even = i32x4_dot_i16x8(v128_and(w, u16x8_splat(0x000f)), low_even);
+            let odd = i32x4_dot_i16x8(u16x8_shr(w, 12), high_odd);
+            let times256 = i32x4_dot_i16x8(v128_and(w, u16x8_splat(0x0f00)), low_odd);
+            let times16 = i32x4_dot_i16x8(v128_and(w, u16x8_splat(0x00f0)), high_even);
+            sums[half] = i32x4_add(i32x4_add(sums[half], even), odd);
+            sums256[half] = i32x4_add(sums256[half], times256);
+            sums16[half] = i32x4_add(sums16[half], times16);
         }
-    }
-    let mut out = sums;
-    for ((out, sum16), sum256) in out.iter_mut().zip(sums16).zip(sums256) {
-        *out = i32x4_add(*out, i32x4_add(i32x4_shr(sum16, 4), i32x4_shr(sum256, 8)));
-    }
-    out
+    };
+    (vector(0), vector(1), vector(2), vector(3));
+    let sum = |half: usize| i32x4_add(sums[half], i32x4_add(i32x4_shr(sums16[half], 4), i32x4_shr(sums256[half], 8)));
+    [sum(0), sum(1)]
 }
 
 /// The same for an f32 matrix.
