@@ -8,6 +8,7 @@ use super::text::char_len;
 use super::vocab::{Hash, Merges, Vocab, WHOLE};
 use super::{Ids, scratch_error};
 use crate::error::{Code, Error};
+use core::cell::Cell;
 
 /// Units up to which pieces are merged by linear search, on the stack.
 const SHORT: usize = 48;
@@ -173,10 +174,8 @@ impl<'a> Bpe<'a> {
             if let Some(unit) = units.get_mut(at) {
                 *unit = self.merges.id(best);
             }
-            units.copy_within(after.wrapping_add(1)..count, after);
-            if after.wrapping_add(1) < count {
-                ranks.copy_within(after.wrapping_add(1)..count, after);
-            }
+            remove(units, after, count);
+            remove(&mut ranks, after, count);
             count = count.wrapping_sub(1);
             let units = units.get(..count).unwrap_or(&[]);
             if let Some(rank) = ranks.get_mut(at) {
@@ -359,5 +358,13 @@ impl<'s> Heap<'s> {
             i = child;
         }
         self.put(i, entry);
+    }
+}
+
+/// Takes `items[at]` out of the first `count`.
+fn remove(items: &mut [u32], at: usize, count: usize) {
+    let cells = Cell::from_mut(items.get_mut(at..count).unwrap_or(&mut [])).as_slice_of_cells();
+    for (to, from) in cells.iter().zip(cells.iter().skip(1)) {
+        to.set(from.get());
     }
 }

@@ -120,7 +120,12 @@ fn class(c: u32) -> u32 {
 
 /// Sorts each run of marks by class and keeps the order of equals: one pass per class that occurs.
 fn order(chars: &mut [u32], spare: &mut [u32]) {
-    for run in chars.chunk_by_mut(|a, b| class(*a) != 0 && class(*b) != 0) {
+    let mut rest = chars;
+    while !rest.is_empty() {
+        let marks = |pair: &&[u32]| pair.iter().all(|c| class(*c) != 0);
+        let len = rest.windows(2).take_while(marks).count().saturating_add(1);
+        let (run, after) = core::mem::take(&mut rest).split_at_mut_checked(len).unwrap_or_default();
+        rest = after;
         if run.is_sorted_by_key(|c| class(*c)) {
             continue;
         }

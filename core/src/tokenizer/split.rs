@@ -96,7 +96,11 @@ impl<'a> Stages<'a> {
         if prefix {
             to.push(string, false, false);
         }
-        for part in piece.bytes.chunk_by(|a, b| (*a == b' ') == (*b == b' ')) {
+        let mut rest = piece.bytes;
+        while let Some(first) = rest.first() {
+            let len = rest.iter().take_while(|b| (**b == b' ') == (*first == b' ')).count();
+            let (part, after) = rest.split_at_checked(len).unwrap_or((rest, &[]));
+            rest = after;
             if part.starts_with(b" ") {
                 part.iter().for_each(|_| to.push(string, false, false));
             } else {
