@@ -235,12 +235,12 @@ impl Vm<'_> {
             }
             match (a.kind(), b.kind()) {
                 (value::STR, value::STR) => {
-                    self.charge(a.len().min(b.len()) as usize / 16)?;
+                    self.charge(a.len().min(b.len()) / 16)?;
                     return Ok(Some(self.text.of(a).cmp(self.text.of(b))));
                 }
                 (value::LIST, value::LIST) | (value::TUPLE, value::TUPLE) => {
                     let mut differs = None;
-                    for index in 0..a.len().min(b.len()) as usize {
+                    for index in 0..a.len().min(b.len()) {
                         let (x, y) = (self.entry(a, index), self.entry(b, index));
                         if !self.equal(x, y)? {
                             differs = Some((x, y));

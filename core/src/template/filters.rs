@@ -130,7 +130,7 @@ impl Vm<'_> {
         Ok(Value::new(value::DICT, at, dict.len()).flagged(dict.flags()))
     }
 
-    fn to_int(&mut self, item: Value, absent: Value, base: Value) -> Result<Value, Fail> {
+    fn filter_int(&mut self, item: Value, absent: Value, base: Value) -> Result<Value, Fail> {
         if item.is_undefined() {
             return self.fail(Self::misuse(item));
         }
@@ -162,7 +162,7 @@ impl Vm<'_> {
         }
     }
 
-    fn to_float(&mut self, item: Value, absent: Value) -> Result<Value, Fail> {
+    fn filter_float(&mut self, item: Value, absent: Value) -> Result<Value, Fail> {
         if item.is_undefined() {
             return self.fail(Self::misuse(item));
         }
@@ -300,8 +300,8 @@ impl Vm<'_> {
                 if which == filter::UNIQUE { self.unique(keys, items)? } else { self.extreme(keys, items, which)? }
             }
             filter::FIRST | filter::LAST => self.first_or_last(item, which == filter::LAST)?,
-            filter::INT => self.to_int(item, x, y)?,
-            filter::FLOAT => self.to_float(item, x)?,
+            filter::INT => self.filter_int(item, x, y)?,
+            filter::FLOAT => self.filter_float(item, x)?,
             filter::SAFE => {
                 let text = self.string_of(item)?;
                 text.flagged(value::MARKUP)

@@ -188,7 +188,7 @@ pub fn check(section: &Section<'_>, number: usize) -> Result<(), Error> {
     if bytes.is_empty() {
         return Ok(());
     }
-    if bytes.len() < HEAD || (bytes.len() - HEAD) % (4 * ENTRY) != 0 {
+    if bytes.len() < HEAD || !(bytes.len() - HEAD).is_multiple_of(4 * ENTRY) {
         return Err(Error::new(Code::TokenizerTable).entry(number as u32));
     }
     let none = View { bytes: &[], marks: &[], base: 0, first: 0 };

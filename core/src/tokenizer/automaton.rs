@@ -103,7 +103,7 @@ impl<'a> Automaton<'a> {
 pub fn check(section: &Section<'_>) -> Result<(), Error> {
     let bad = || Error::new(Code::TokenizerTable).entry(table::AUTOMATA as u32);
     let records = section.table(table::AUTOMATA);
-    if records.len() % 16 != 0 || section.table(table::TRANSITIONS).len() % 2 != 0 {
+    if !records.len().is_multiple_of(16) || !section.table(table::TRANSITIONS).len().is_multiple_of(2) {
         return Err(bad());
     }
     let width = (section.header.class_count as usize).saturating_add(1);

@@ -64,7 +64,7 @@ impl Tables<'_> {
             return Some(l.wrapping_mul(588).wrapping_add(v.wrapping_mul(28)).wrapping_add(S));
         }
         let s = first.wrapping_sub(S);
-        if s < 11_172 && s % 28 == 0 && t < 28 && t != 0 {
+        if s < 11_172 && s.is_multiple_of(28) && t < 28 && t != 0 {
             return Some(first.wrapping_add(t));
         }
         let word = |at: usize| self.pair.u32(at).unwrap_or(0);
@@ -90,7 +90,7 @@ impl<'s> Line<'s> {
     /// Appends a decomposed character.
     pub fn push(&mut self, tables: &Tables<'_>, code: u32, marked: bool, first: bool) {
         let class = if code < 0x300 { 0 } else { tables.class(code) };
-        let flags = u32::from(marked) * MARKED | u32::from(first) * FIRST;
+        let flags = (u32::from(marked) * MARKED) | (u32::from(first) * FIRST);
         let half = self.chars.len() / 2;
         match self.chars.get_mut(..half).and_then(|chars| chars.get_mut(self.len)) {
             Some(slot) => *slot = code & CODE | class << CLASS_SHIFT | flags,

@@ -376,23 +376,20 @@ impl<'a> Tokenizer<'a> {
 }
 
 /// The model, ready to encode pieces.
-enum Engine<'a> {
-    Bpe(bpe::Bpe<'a>),
-    Other,
+struct Engine<'a> {
+    /// Its views of the tables, of a byte-pair model.
+    bpe: Option<bpe::Bpe<'a>>,
 }
 
 impl<'a> Engine<'a> {
     fn new(section: &Section<'a>) -> Self {
-        match section.header.kind {
-            Kind::Bpe => Self::Bpe(bpe::Bpe::new(section)),
-            _ => Self::Other,
-        }
+        Self { bpe: (section.header.kind == Kind::Bpe).then(|| bpe::Bpe::new(section)) }
     }
 
     #[inline]
     fn encode(&self, section: &Section<'_>, piece: &[u8], scratch: &mut [u32], ids: &mut Ids<'_>) -> Result<(), Error> {
-        match (self, section.header.kind) {
-            (Self::Bpe(bpe), _) => bpe.encode(piece, scratch, ids),
+        match (&self.bpe, section.header.kind) {
+            (Some(bpe), _) => bpe.encode(piece, scratch, ids),
             (_, Kind::Unigram) => unigram::encode(section, piece, scratch, ids),
             (_, Kind::WordPiece) => words::encode_piece(section, piece, ids),
             _ => words::encode_level(section, piece, ids),

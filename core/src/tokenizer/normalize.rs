@@ -339,8 +339,8 @@ impl<'a> Precompiled<'a> {
 /// Checks the steps: kinds, and what they refer to.
 pub fn check(section: &Section<'_>) -> Result<(), Error> {
     let bad = |number: usize| Error::new(Code::TokenizerStep).entry(number as u32);
-    if section.table(table::NORMALIZER).len() % (4 * RECORD) != 0
-        || section.table(table::NORMALIZER_DATA).len() % 4 != 0
+    if !section.table(table::NORMALIZER).len().is_multiple_of(4 * RECORD)
+        || !section.table(table::NORMALIZER_DATA).len().is_multiple_of(4)
     {
         return Err(bad(0));
     }

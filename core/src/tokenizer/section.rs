@@ -352,7 +352,7 @@ impl<'a> Section<'a> {
         let ids = |number: usize, none: bool| -> Result<(), Error> {
             let words = self.words(number);
             let good = words.iter32().all(|id| id < h.id_count || (none && id == NONE));
-            if words.0.len() % 4 == 0 && good { Ok(()) } else { Err(bad(number)) }
+            if words.0.len().is_multiple_of(4) && good { Ok(()) } else { Err(bad(number)) }
         };
         let spans = |offsets: usize, bytes: usize| -> Result<(), Error> {
             let end = self.table(bytes).len();
@@ -375,7 +375,7 @@ impl<'a> Section<'a> {
             return Err(bad(FLAGS));
         }
         let vocab = self.words(VOCAB);
-        if vocab.0.len() % 4 != 0 || vocab.iter32().any(|s| s != NONE && s & MAX_ID >= h.id_count) {
+        if !vocab.0.len().is_multiple_of(4) || vocab.iter32().any(|s| s != NONE && s & MAX_ID >= h.id_count) {
             return Err(bad(VOCAB));
         }
         // A table without an empty slot would let a search run through all of it.
@@ -395,7 +395,7 @@ impl<'a> Section<'a> {
                 return Err(bad(MERGES));
             }
         }
-        if merges.0.len() % 8 != 0 || !empty {
+        if !merges.0.len().is_multiple_of(8) || !empty {
             return Err(bad(MERGES));
         }
         if h.merge_base == NONE {
@@ -414,7 +414,7 @@ impl<'a> Section<'a> {
         ids(FALLBACK_IDS, false)?;
         sized(CLASS_INDEX, PAGES * 2)?;
         let pages = self.table(CLASS_PAGES);
-        if pages.len() % PAGE != 0 || pages.iter().any(|class| u32::from(*class) >= h.class_count) {
+        if !pages.len().is_multiple_of(PAGE) || pages.iter().any(|class| u32::from(*class) >= h.class_count) {
             return Err(bad(CLASS_PAGES));
         }
         let index = self.words(CLASS_INDEX);
@@ -426,7 +426,7 @@ impl<'a> Section<'a> {
             return Err(bad(BYTE_CLASSES));
         }
         super::automaton::check(self)?;
-        if self.table(MASKS).len() % 32 != 0 || self.table(MASKS).len() < 64 {
+        if !self.table(MASKS).len().is_multiple_of(32) || self.table(MASKS).len() < 64 {
             return Err(bad(MASKS));
         }
         super::normalize::check(self)?;
@@ -435,7 +435,7 @@ impl<'a> Section<'a> {
         super::added::check(self, ADDED_NORMALIZED)?;
         let affixes = self.words(AFFIXES);
         let prefix = affixes.u32(0).ok_or(bad(AFFIXES))?;
-        if affixes.0.len() % 4 != 0
+        if !affixes.0.len().is_multiple_of(4)
             || prefix as usize >= affixes.len32()
             || affixes.iter32().skip(1).any(|id| id >= h.id_count)
         {

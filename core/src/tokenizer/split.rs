@@ -265,7 +265,7 @@ impl Iterator for Pieces<'_, '_> {
 pub fn check(section: &Section<'_>) -> Result<(), Error> {
     let bad = |number: usize| Error::new(Code::TokenizerStage).entry(number as u32);
     let stages = Stages::new(section);
-    if section.table(table::PRE_TOKENIZER).len() % (4 * RECORD) != 0 || stages.count() > MAX_STAGES {
+    if !section.table(table::PRE_TOKENIZER).len().is_multiple_of(4 * RECORD) || stages.count() > MAX_STAGES {
         return Err(bad(0));
     }
     let automata = (section.table(table::AUTOMATA).len() / 16) as u32;

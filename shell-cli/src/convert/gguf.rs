@@ -13,6 +13,11 @@ const MAX_NAME: u64 = 65_535;
 /// Read from the file at a time.
 const WINDOW: usize = 1 << 16;
 
+/// Metadata and tensors.
+type Head = (BTreeMap<String, Value>, BTreeMap<String, SourceTensor>);
+/// Name, dimensions, type and relative offset of a tensor.
+type Info = (String, Vec<u64>, u32, u64);
+
 /// A metadata value. Whole numbers keep their value whatever their width.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
@@ -180,7 +185,7 @@ impl Reader<'_> {
         })
     }
 
-    fn head(&mut self) -> Result<(BTreeMap<String, Value>, BTreeMap<String, SourceTensor>), Fault> {
+    fn head(&mut self) -> Result<Head, Fault> {
         if self.word::<4>()? != *b"GGUF" {
             return Err(Fault::Bad(0, "the file does not begin with GGUF".into()));
         }
@@ -216,7 +221,7 @@ impl Reader<'_> {
         self.place(infos, start, alignment).map(|tensors| (metadata, tensors))
     }
 
-    fn info(&mut self) -> Result<(String, Vec<u64>, u32, u64), Fault> {
+    fn info(&mut self) -> Result<Info, Fault> {
         let name = self.text(MAX_NAME)?;
         let rank = self.u32()?;
         if rank == 0 || rank > 4 {
@@ -233,7 +238,7 @@ impl Reader<'_> {
     /// Checks shapes and ranges, and turns the dimensions around: GGUF writes columns first.
     fn place(
         &self,
-        infos: Vec<(u64, (String, Vec<u64>, u32, u64))>,
+        infos: Vec<(u64, Info)>,
         start: u64,
         alignment: u64,
     ) -> Result<BTreeMap<String, SourceTensor>, Fault> {

@@ -15,7 +15,7 @@ mod output;
 mod overrides;
 mod progress;
 pub(crate) mod provenance;
-mod quantize;
+pub mod quantize;
 mod records;
 mod refusal;
 mod safetensors;

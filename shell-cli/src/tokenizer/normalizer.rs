@@ -83,7 +83,7 @@ impl Compiler<'_> {
                 let text = value["prepend"].as_str().ok_or_else(|| malformed(at, "prepend is missing"))?;
                 let (offset, len) = self.builder.string(text.as_bytes());
                 self.builder.normalizer.push([step::PREPEND, offset, len, 0, 0, 0, 0, 0]);
-                self.growth.fixed = self.growth.fixed + text.len() as u32;
+                self.growth.fixed += text.len() as u32;
             }
             "Replace" => {
                 let content = value["content"].as_str().ok_or_else(|| malformed(at, "content is missing"))?;
