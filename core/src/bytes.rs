@@ -102,3 +102,10 @@ pub fn rows_mut<T>(slice: &mut [T], len: usize) -> impl Iterator<Item = &mut [T]
         (len > 0).then_some(row)
     })
 }
+
+/// Copies as many bytes as both have. Unlike `copy_from_slice` it has nothing to assert.
+pub fn copy(to: &mut [u8], from: &[u8]) {
+    for (to, from) in to.iter_mut().zip(from) {
+        *to = *from;
+    }
+}

@@ -295,7 +295,7 @@ impl Sink<'_> {
     fn write(&mut self, bytes: &[u8]) {
         let end = self.at.saturating_add(bytes.len());
         if let Some(slot) = self.out.get_mut(self.at..end) {
-            slot.copy_from_slice(bytes);
+            crate::bytes::copy(slot, bytes);
             self.at = end;
         }
     }

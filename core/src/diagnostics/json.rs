@@ -31,7 +31,7 @@ impl<'o> Json<'o> {
     fn bytes(&mut self, bytes: &[u8]) {
         let end = self.len.saturating_add(bytes.len());
         if let Some(slot) = self.out.get_mut(self.len..end) {
-            slot.copy_from_slice(bytes);
+            crate::bytes::copy(slot, bytes);
         }
         self.len = end;
     }
@@ -105,7 +105,7 @@ impl<'o> Json<'o> {
     /// A number with six decimals, rounded half up; `null` when not finite or of magnitude 10^12 and above.
     pub fn decimal(&mut self, value: f64) {
         let scaled = if value < 0.0 { -value } else { value } * 1e6;
-        if !(scaled < 1e18) {
+        if scaled.is_nan() || scaled >= 1e18 {
             return self.word(None);
         }
         self.comma();

@@ -125,7 +125,7 @@ const OTHER: u32 = 2;
 fn put(buffer: &mut [u8], at: &mut usize, bytes: &[u8]) -> Result<(), Error> {
     let end = at.saturating_add(bytes.len());
     match buffer.get_mut(*at..end) {
-        Some(to) => to.copy_from_slice(bytes),
+        Some(to) => crate::bytes::copy(to, bytes),
         None => return Err(Error::new(Code::ConversationFull).at(end as u64)),
     }
     *at = end;
