@@ -95,7 +95,7 @@ impl Chat<'_, '_, '_> {
         let turn = self.turn;
         self.turn += 1;
         generate(&mut self.generation, self.workers, &ids[..len], turn, &self.limits, self.explain, show)
-            .map_err(|(error, answer)| Refused::Model(error, Box::new(answer)))
+            .map_err(|(error, answer)| Refused::Model(error, answer))
     }
 }
 

@@ -131,7 +131,7 @@ pub fn generate(
     limits: &Limits,
     explain: usize,
     mut show: impl FnMut(&str),
-) -> Result<Answer, (Error, Answer)> {
+) -> Result<Answer, (Error, Box<Answer>)> {
     let start = Instant::now();
     let mut out = vec![0; generation.room()];
     let mut answer = Answer::default();
@@ -181,7 +181,7 @@ pub fn generate(
                 answer.diagnostics =
                     json_of(|out| tinyrustlm::core::diagnostics::write_failure(model, stage, Some(error), &shell, out));
             }
-            Err((error, answer))
+            Err((error, Box::new(answer)))
         }
     }
 }
