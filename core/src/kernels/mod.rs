@@ -44,6 +44,8 @@ pub(crate) struct Quantised<'a> {
     /// Column blocks of a row.
     blocks: usize,
     group_bytes: usize,
+    // The SIMD kernels know it from the dtype.
+    #[cfg_attr(all(target_arch = "wasm32", target_feature = "simd128"), allow(dead_code))]
     group_scales: usize,
     data: &'a [u8],
 }
