@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Ours and llama.cpp on the same model, in interleaved rounds: side_by_side.sh SLM_DIR GGUF_DIR [ROUNDS] [THREADS]
+#
+# SLM_DIR has smol-{q8_0,q4_0,f32}.slm (slm convert --quant), GGUF_DIR what make_gguf.py writes. node-llama-cpp must be
+# installed where NODE_PATH_DIR points (npm i node-llama-cpp). Prints medians and ratios. Machines drift: only the ratios of
+# one run mean something.
+set -euo pipefail
+slm_dir=$1 gguf_dir=$2 rounds=${3:-5} threads=${4:-1}
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+peer=${NODE_PATH_DIR:-$here}
+lines=$(mktemp)
+cp "$here/llama.mjs" "$peer/.llama-peer.mjs"
+for _ in $(seq "$rounds"); do
+    for type in q8_0 q4_0 f32; do
+        echo "ours $type $("$root/target/release/slm" bench "$slm_dir/smol-$type.slm" -p 512 -n 24 -r 1 -t "$threads" --json)" >>"$lines"
+        echo "peer $type $(node "$peer/.llama-peer.mjs" "$gguf_dir/peer-$type.gguf" "$threads" 512 24)" >>"$lines"
+    done
+done
+python3 - "$lines" <<'PY'
+import json, statistics, sys
+rows = {}
+for line in open(sys.argv[1]):
+    who, kind, text = line.split(" ", 2)
+    o = json.loads(text)
+    if who == "ours":
+        r = o["results"][0]
+        values = (r["decode"][0]["tokens_per_second"], r["prefill_tokens_per_second"], o["load_seconds"], r["decode"][0]["share_of_read_limit"])
+    else:
+        values = (o["decode_tokens_per_second"], o["prefill_tokens_per_second"], o["load_seconds"], 0)
+    rows.setdefault((kind, who), []).append(values)
+print(f"{'type':6}{'decode':>10}{'peer':>9}{'ratio':>8}{'limit':>7}{'prefill':>10}{'peer':>9}{'ratio':>8}{'load':>8}{'peer':>8}")
+for kind in ("q8_0", "q4_0", "f32"):
+    a, b = ([statistics.median(v) for v in zip(*rows[kind, who])] for who in ("ours", "peer"))
+    # Ratios within a round, then their median: both see the same minute.
+    pairs = list(zip(rows[kind, "ours"], rows[kind, "peer"]))
+    decode, prefill = (statistics.median(x[i] / y[i] for x, y in pairs) for i in (0, 1))
+    print(f"{kind:6}{a[0]:10.1f}{b[0]:9.1f}{decode:8.2f}{a[3]:7.0%}{a[1]:10.1f}{b[1]:9.1f}{prefill:8.2f}{a[2]:8.3f}{b[2]:8.3f}")
+PY
