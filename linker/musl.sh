@@ -26,6 +26,12 @@ for target in x86_64-unknown-linux-musl aarch64-unknown-linux-musl; do
             read -r _ ids _ digest < <($runner "$binary" "$model" --ids 256,72,101,108,108,111 -n 16)
             linker/compare.py "$slm" "$model" "$ids" "$digest"
         done
+        # A prompt as text, all layers from tokenizer to stream, against the other program.
+        model=fixtures/models/tiny-odd-q8_0.slm
+        # shellcheck disable=SC2086
+        here=$($runner "$binary" "$model" -p "Once upon a time" -n 24 | sha256sum)
+        there=$("$slm" run "$model" -p "Once upon a time" -n 24 | sha256sum)
+        [ "$here" = "$there" ] || { echo "$runner $binary: another text than slm run" >&2; exit 1; }
     done
     echo "$target: $(stat -c %s "$binary") bytes, static"
 done

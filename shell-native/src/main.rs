@@ -1,41 +1,62 @@
 //! `tinyrustlm`: the edge binary. One static file that runs a model and nothing else.
 
-use std::process::ExitCode;
-use tinyrustlm::core::kernels::Serial;
-use tinyrustlm::core::model::Model;
-use tinyrustlm::core::plan::{DEFAULT_CONTEXT, Plan};
-use tinyrustlm::core::session::Session;
-use tinyrustlm::{Memory, ModelFile, describe, detect};
-
 use sha2::{Digest, Sha256};
+use std::io::Write;
+use std::process::ExitCode;
+use tinyrustlm::core::kernels::Workers;
+use tinyrustlm::core::model::Model;
+use tinyrustlm::core::plan::{DEFAULT_BATCH, DEFAULT_CONTEXT, Plan};
+use tinyrustlm::core::sampler::SamplerConfig;
+use tinyrustlm::core::session::{Generation, Limits, Session};
+use tinyrustlm::core::tokenizer::{Encode, Tokenizer};
+use tinyrustlm::core::{Block64, Error};
+use tinyrustlm::{Memory, ModelFile, Threads, describe, detect};
 
 const HELP: &str = "\
 Runs a compact language model.
 
-Usage: tinyrustlm MODEL --ids ID,ID,... [-n N]
+Usage: tinyrustlm MODEL -p PROMPT [OPTIONS]
+       tinyrustlm MODEL --ids ID,ID,... [OPTIONS]
 
-  --ids ID,...   the prompt as token ids; prints all ids and the sha256 of the last logits
-  -n N           tokens to generate, the likeliest each time (default 16)
-  -h, --help     this text
+  -p PROMPT         the text to complete; `-` reads it from stdin
+  --ids ID,...      the prompt as token ids; prints all ids and the sha256 of the last logits, no text
+  -n N              tokens to generate (default 64; with --ids 16, the likeliest each time)
+  --temperature T   0, the default, takes the likeliest token
+  --seed S          of the draws (default 0)
+  --context N       positions to plan (default the model's own, at most 2048)
+  --threads N       default by cores; the result does not depend on it
+  -h, --help        this text
 
-Example:
-  tinyrustlm model.slm --ids 256,72,101,108,108,111 -n 16";
+Examples:
+  tinyrustlm model.slm -p \"The capital of France is\" -n 16
+  tinyrustlm model.slm --ids 256,72,101,108,108,111";
 
+#[derive(Default)]
 struct Args {
     model: String,
+    prompt: Option<String>,
     ids: Vec<u32>,
-    new_tokens: usize,
+    new_tokens: Option<u32>,
+    temperature: f64,
+    seed: u64,
+    context: Option<usize>,
+    threads: Option<usize>,
 }
 
 /// The command line; `None` for help.
 fn parse_args(mut words: impl Iterator<Item = String>) -> Result<Option<Args>, String> {
-    let mut args = Args { model: String::new(), ids: vec![], new_tokens: 16 };
+    let mut args = Args::default();
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or(format!("{word} needs a value"));
         match word.as_str() {
             "-h" | "--help" => return Ok(None),
-            "--ids" => args.ids = list(&value()?)?,
-            "-n" => args.new_tokens = number(&value()?)?,
+            "-p" => args.prompt = Some(value()?),
+            "--ids" => args.ids = value()?.split(',').map(number).collect::<Result<_, _>>()?,
+            "-n" => args.new_tokens = Some(number(&value()?)?),
+            "--temperature" => args.temperature = number(&value()?)?,
+            "--seed" => args.seed = number(&value()?)?,
+            "--context" => args.context = Some(number(&value()?)?),
+            "--threads" => args.threads = Some(number(&value()?)?),
             _ if word.starts_with('-') => return Err(format!("unknown option {word}")),
             _ if args.model.is_empty() => args.model = word,
             _ => return Err(format!("{word}: one model at a time")),
@@ -44,8 +65,8 @@ fn parse_args(mut words: impl Iterator<Item = String>) -> Result<Option<Args>, S
     if args.model.is_empty() {
         return Err("no model named".into());
     }
-    if args.ids.is_empty() {
-        return Err("no prompt: use --ids".into());
+    if args.prompt.is_none() == args.ids.is_empty() {
+        return Err("a prompt is needed, -p or --ids".into());
     }
     Ok(Some(args))
 }
@@ -54,30 +75,72 @@ fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.trim().parse().map_err(|_| format!("{text:?} is no number"))
 }
 
-fn list(text: &str) -> Result<Vec<u32>, String> {
-    text.split(',').map(number).collect()
-}
-
 fn run(args: &Args) -> Result<(), String> {
     let file = ModelFile::open(&args.model).map_err(|e| format!("{}: {e}", args.model))?;
     let said = |e| describe(e, Some(file.bytes()));
     let model = Model::parse(file.bytes()).map_err(said)?;
-    let plan = Plan::new(&model, model.config.max_context.min(DEFAULT_CONTEXT), 64).map_err(said)?;
+    let threads = args.threads.unwrap_or_else(Threads::default_count).max(1);
+    let workers = Threads::new(threads).map_err(|e| format!("{threads} threads: {e}"))?;
+    let context = args.context.unwrap_or(model.config.max_context.min(DEFAULT_CONTEXT));
+    let plan = Plan::new(&model, context, DEFAULT_BATCH).and_then(|plan| plan.for_workers(threads)).map_err(said)?;
     let mut memory = Memory::new(&plan).map_err(|e| format!("{} bytes: {e}", plan.bytes()))?;
-    let mut session = Session::new(&model, plan, memory.blocks(), detect()).map_err(said)?;
+    let session = Session::new(&model, plan, memory.blocks(), detect()).map_err(said)?;
+    match &args.prompt {
+        None => compute(args, session, &workers).map_err(said),
+        Some(prompt) if prompt == "-" => {
+            let text = std::io::read_to_string(std::io::stdin()).map_err(|e| format!("stdin: {e}"))?;
+            complete(args, &text, session, &workers)
+        }
+        Some(prompt) => complete(args, prompt, session, &workers),
+    }
+}
 
+/// Prints the prompt's ids, those that follow, and the digest of the logits after the last.
+fn compute(args: &Args, mut session: Session<'_>, workers: &dyn Workers) -> Result<(), Error> {
     let mut ids = args.ids.clone();
-    let mut logits = session.prefill(&ids, &Serial).map_err(said)?;
-    for _ in 0..args.new_tokens {
+    let mut logits = session.prefill(&ids, workers)?;
+    for _ in 0..args.new_tokens.unwrap_or(16) {
         let id = likeliest(logits);
         ids.push(id);
-        logits = session.step(id, &Serial).map_err(said)?;
+        logits = session.step(id, workers)?;
     }
     let ids: Vec<String> = ids.iter().map(u32::to_string).collect();
     let bytes: Vec<u8> = logits.iter().flat_map(|logit| logit.to_le_bytes()).collect();
     let digest: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
     println!("ids {} sha256 {digest}", ids.join(","));
     Ok(())
+}
+
+/// Writes the text that follows `prompt` as it comes.
+fn complete(args: &Args, prompt: &str, session: Session<'_>, workers: &dyn Workers) -> Result<(), String> {
+    let said = |e| describe(e, None);
+    let model = *session.model();
+    let tokenizer = Tokenizer::parse(model.tokenizer_bytes()).map_err(said)?;
+    let mut scratch = vec![0; tokenizer.scratch_words(prompt.len())];
+    let mut ids = vec![0; tokenizer.max_ids(prompt.len())];
+    let how = Encode { add_special_tokens: true, content: None };
+    let mut len = tokenizer.encode(prompt.as_bytes(), how, &mut scratch, &mut ids).map_err(said)?;
+    // An end token that the tokenizer puts behind every text would end this one before it begins.
+    if len > 1 && ids.get(len - 1).is_some_and(|id| model.stops.contains(*id)) {
+        len -= 1;
+    }
+    ids.truncate(len);
+
+    let config = SamplerConfig { temperature: args.temperature, seed: args.seed, ..SamplerConfig::GREEDY };
+    let mut blocks = vec![Block64::ZERO; Generation::blocks(model.config.vocab_size, session.context())];
+    let mut generation = Generation::new(session, &tokenizer, &config, &mut blocks).map_err(said)?;
+    let limits = Limits { max_new_tokens: args.new_tokens.unwrap_or(64), continues: true, ..Limits::default() };
+    generation.begin(&ids, 0, &limits).map_err(said)?;
+    let mut out = vec![0; generation.room()];
+    let mut stdout = std::io::stdout().lock();
+    loop {
+        let event = generation.next(workers, None, &mut out).map_err(said)?;
+        let text = out.get(..event.written).unwrap_or(&[]);
+        stdout.write_all(text).and_then(|()| stdout.flush()).map_err(|e| format!("stdout: {e}"))?;
+        if event.stop.is_some() {
+            return writeln!(stdout).map_err(|e| format!("stdout: {e}"));
+        }
+    }
 }
 
 /// The highest logit; the lower id of equals.
