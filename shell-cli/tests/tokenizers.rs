@@ -122,7 +122,13 @@ fn published_tokenizers_equal_the_reference() {
     let mut wrong = Vec::new();
     for folder in folders(&root) {
         let name = folder.file_name().unwrap().to_string_lossy().into_owned();
-        let compiled = compile(&std::fs::read(folder.join("tokenizer.json")).unwrap()).unwrap();
+        let json = std::fs::read(folder.join("tokenizer.json")).unwrap();
+        // Unoptimised code takes minutes for the largest; release builds check them all.
+        if cfg!(debug_assertions) && json.len() > 2_500_000 {
+            eprintln!("SKIPPED {name}: a large tokenizer in a debug build");
+            continue;
+        }
+        let compiled = compile(&json).unwrap();
         for file in ["cases.jsonl", "cases_detokenize.jsonl", "cases_llamacpp.jsonl"] {
             if folder.join(file).exists() {
                 wrong.extend(check(&name, &compiled.section, &lines(&folder.join(file))).1);

@@ -473,13 +473,13 @@ impl Header {
             return Err(field(32));
         }
         // Bounds keep every product of a text's length and a growth inside 64 bits, and scratch sizes honest.
-        if self.growth == 0 || self.growth > 64 {
+        if self.growth == 0 || self.growth > 4096 {
             return Err(field(40));
         }
         if self.growth_fixed > 4096 {
             return Err(field(44));
         }
-        if self.growth_units == 0 || self.growth_units > 64 {
+        if self.growth_units == 0 || self.growth_units > 4096 {
             return Err(field(48));
         }
         if self.split_before != NONE && char::from_u32(self.split_before).is_none() {

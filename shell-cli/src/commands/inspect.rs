@@ -16,6 +16,7 @@ Examples:
   slm inspect model.slm
   slm inspect model.slm --json --tensors
   slm inspect model.slm --ledger
+  slm inspect model.slm --tokenizer
   slm inspect model.slm --extract config.json")]
 pub struct Args {
     /// The file to read.
@@ -29,13 +30,21 @@ pub struct Args {
     /// List where each tensor came from: source tensor, range, transforms, SHA-256.
     #[arg(long)]
     ledger: bool,
+    /// Show each stage of the tokenizer, as JSON. Also takes a folder or a tokenizer.json.
+    #[arg(long, conflicts_with_all = ["json", "tensors", "ledger"])]
+    tokenizer: bool,
     /// Write a file of the source that is kept in the provenance (config.json, tokenizer.json, ...) to stdout.
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["json", "tensors", "ledger"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["json", "tensors", "ledger", "tokenizer"])]
     extract: Option<String>,
 }
 
 /// Prints the report.
 pub fn run(args: Args) -> Result<(), Failure> {
+    if args.tokenizer {
+        let opened = crate::tokenizer::open(&args.model)?;
+        println!("{:#}", crate::tokenizer::describe(&opened.tokenizer()?));
+        return Ok(());
+    }
     let model = inspect::read(&args.model)?;
     if let Some(name) = &args.extract {
         let kept = &model.records.provenance["kept"];

@@ -8,6 +8,7 @@ mod automaton;
 mod build;
 mod bytes;
 mod decoder;
+mod describe;
 mod grapheme;
 mod json;
 mod model;
@@ -20,6 +21,7 @@ mod sets;
 mod source;
 mod unicode;
 
+pub use describe::describe;
 pub use source::{Opened, open};
 
 use crate::failure::{Failure, Kind};
@@ -78,7 +80,7 @@ pub fn compile(tokenizer_json: &[u8]) -> Result<Compiled, Failure> {
     let known = |c: char| ids.contains_key(c.encode_utf8(&mut [0; 4]) as &str);
     let mut growth = normalizer::compile(&file.normalizer, &mut builder, &known)?;
     pre_tokenizer::compile(&file.pre_tokenizer, &mut builder, &mut growth, &known)?;
-    if growth.bytes > 64 || growth.units > 64 {
+    if growth.bytes > 4096 || growth.units > 4096 {
         return Err(refuse("normalizer", format!("growth of a text to {} times its length", growth.bytes)));
     }
     model.header.growth = growth.bytes;
