@@ -41,21 +41,24 @@ impl<'a> Automaton<'a> {
         }
     }
 
-    /// End of the match that begins at `from`, if there is one. `before` is the class of the unit before `from`.
     #[inline]
-    fn run(&self, classes: &Classes<'_>, text: &[u8], from: usize, before: usize, bytes: bool) -> Option<usize> {
-        let mut state = usize::from(self.starts.u16(before).unwrap_or(0));
+    fn step(&self, state: usize, class: usize) -> u16 {
+        self.transitions.u16(state.wrapping_mul(self.width).wrapping_add(class)).unwrap_or(0)
+    }
+
+    /// End of the match that goes on from `state` at `from`, if there is one.
+    #[inline]
+    fn run(&self, classes: &Classes<'_>, text: &[u8], state: usize, from: usize, bytes: bool) -> Option<usize> {
+        let (mut state, mut at) = (state, from);
         let mut found = None;
-        let mut at = from;
-        let end_class = self.width.wrapping_sub(1);
         loop {
             let (class, len) = if at < text.len() {
                 let (class, len) = classes.at(text, at, bytes);
                 (usize::from(class), len)
             } else {
-                (end_class, 0)
+                (self.width.wrapping_sub(1), 0)
             };
-            let next = self.transitions.u16(state.wrapping_mul(self.width).wrapping_add(class)).unwrap_or(0);
+            let next = self.step(state, class);
             if next & MATCH != 0 {
                 found = Some(at);
             }
@@ -85,14 +88,27 @@ impl<'a> Automaton<'a> {
             let previous = if bytes { at.wrapping_sub(1) } else { super::text::previous(text, at) };
             before = usize::from(classes.at(text, previous, bytes).0);
         }
+        let mut start = usize::from(self.starts.u16(before).unwrap_or(0));
+        // The state in which an earlier attempt, known to fail, would be here. An attempt that reaches the same state
+        // fails as well, so that a long run which leads to no match is read once and not once from each place.
+        let mut failed = 0usize;
         while at < text.len() {
-            if let Some(end) = self.run(classes, text, at, before, bytes) {
-                return Some((at, end));
-            }
             let (class, len) = classes.at(text, at, bytes);
-            at = at.wrapping_add(len);
+            let class = usize::from(class);
+            let after = at.wrapping_add(len);
+            let state = usize::from(self.step(start, class) & !MATCH);
+            if failed != 0 {
+                failed = usize::from(self.step(failed, class) & !MATCH);
+            }
+            if state != 0 && state != failed {
+                if let Some(end) = self.run(classes, text, state, after, bytes) {
+                    return Some((at, end));
+                }
+                failed = state;
+            }
+            at = after;
             if self.looks_back {
-                before = usize::from(class);
+                start = usize::from(self.starts.u16(class).unwrap_or(0));
             }
         }
         None
