@@ -3,6 +3,7 @@
 use super::blocks::Dtype;
 use super::config::Architecture;
 use super::encode::{self, Encoding};
+use super::forward::Moments;
 use super::mapping::Destination;
 use super::output::Output;
 use super::progress::Progress;
@@ -24,6 +25,8 @@ pub struct Parts<'a> {
     pub stops: Vec<u8>,
     pub sampling: Vec<u8>,
     pub tensors: &'a [(Destination, Encoding)],
+    /// Weights of the columns of a matrix, by its name.
+    pub importance: &'a Moments,
 }
 
 /// SHA-256 of a payload.
@@ -157,7 +160,8 @@ pub fn write(
         let (offset, bytes) = map.tensor(index);
         out.pad(offset)?;
         let mut hash = Sha256::new();
-        encode::payload(source, dest, *encoding, |piece| {
+        let importance = parts.importance.get(&dest.name).map(Vec::as_slice);
+        encode::payload(source, dest, *encoding, importance, |piece| {
             hash.update(piece);
             progress.add(piece.len() as u64);
             out.put(piece)
