@@ -37,6 +37,22 @@ impl Method {
             Self::Search => "search",
         }
     }
+
+    /// In words.
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Self::Keep => "as they are",
+            Self::Import => "the source's own codes",
+            Self::Grid => "codes recovered from the grid the weights lie on",
+            Self::Round => "rounded",
+            Self::Search => "rounded, scales searched",
+        }
+    }
+
+    /// The stored values may differ from the source's.
+    pub const fn is_lossy(self) -> bool {
+        !matches!(self, Self::Keep | Self::Import)
+    }
 }
 
 /// dtype and method of one tensor.

@@ -173,6 +173,13 @@ pub fn write(
     Ok(written)
 }
 
+/// Reads bytes of the file written so far.
+pub fn read_back(output: &Output, offset: u64, out: &mut [u8]) -> Result<(), Failure> {
+    let mut file = &output.file;
+    file.seek(SeekFrom::Start(offset))?;
+    Ok(file.read_exact(out)?)
+}
+
 /// Puts another provenance of the same length in place.
 pub fn replace_provenance(output: &mut Output, map: &Map, provenance: &[u8]) -> Result<(), Failure> {
     let entry = &map.entries[6];
