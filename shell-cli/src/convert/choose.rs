@@ -1,5 +1,6 @@
 //! Which dtype each tensor gets, and how its codes are found.
 
+use super::Quant;
 use super::blocks::{BLOCK, Dtype};
 use super::encode::{self, Encoding, Method};
 use super::forward::Moments;
@@ -7,7 +8,6 @@ use super::input::Input;
 use super::mapping::Destination;
 use super::progress::Progress;
 use super::quantize::round_block;
-use super::Quant;
 use crate::failure::{Failure, Kind};
 
 /// `--tensor-type PATTERN=DTYPE`, the first match wins.
@@ -36,7 +36,9 @@ impl TensorTypes {
     pub fn check_all_used(&self, tensors: &[(Destination, Encoding)]) -> Result<(), Failure> {
         let used = |pattern: &str| tensors.iter().any(|(dest, _)| dest.is_matrix() && matches(pattern, &dest.name));
         match self.0.iter().find(|(pattern, _)| !used(pattern)) {
-            Some((pattern, _)) => Err(Failure::new(Kind::Usage, format!("--tensor-type {pattern}: no matrix has such a name"))),
+            Some((pattern, _)) => {
+                Err(Failure::new(Kind::Usage, format!("--tensor-type {pattern}: no matrix has such a name")))
+            }
             None => Ok(()),
         }
     }
@@ -100,6 +102,14 @@ pub fn search(tensors: &mut [(Destination, Encoding)], importance: &Moments) {
     }
 }
 
+/// Bytes of all tensors with their alignment.
+pub fn tensor_bytes(tensors: &[(Destination, Encoding)]) -> u64 {
+    let one = |(dest, encoding): &(Destination, Encoding)| {
+        encoding.dtype.tensor_bytes(dest.rows(), dest.cols()).next_multiple_of(64)
+    };
+    tensors.iter().map(one).sum()
+}
+
 /// A matrix with what each dtype would cost.
 struct Candidate {
     index: usize,
@@ -108,7 +118,7 @@ struct Candidate {
     at: usize,
 }
 
-/// Chooses dtypes so that the file fits `target` bytes: every matrix that is not on a grid starts with the smallest, and
+/// Chooses dtypes so that the file, `overhead` bytes of which are no tensors, fits `target` bytes: every matrix that is not on a grid starts with the smallest, and
 /// the upgrade that takes away most error per byte is made until none fits.
 ///
 /// The error of a matrix under a dtype is the mean square of what rounding changes in its outputs, relative to the mean
@@ -118,6 +128,7 @@ pub fn fit(
     tensors: &mut [(Destination, Encoding)],
     importance: &Moments,
     target: u64,
+    overhead: u64,
 ) -> Result<(), Failure> {
     let size = |dest: &Destination, dtype: Dtype| dtype.tensor_bytes(dest.rows(), dest.cols()).next_multiple_of(64);
     let mut total: u64 = 0;
@@ -145,13 +156,7 @@ pub fn fit(
         total += kept[0].1;
         options.push(Candidate { index, choices: kept, at: 0 });
     }
-    // Header, records and tokenizer, with room for the provenance.
-    let fixed = input.tokenizer.section.len() as u64
-        + input.template.section.len() as u64
-        + input.kept.iter().map(|(_, data)| data.len() as u64 / 2).sum::<u64>()
-        + tensors.len() as u64 * 700
-        + 65_536;
-    let room = target.saturating_sub(fixed);
+    let room = target.saturating_sub(overhead);
     loop {
         let best = options
             .iter()

@@ -82,7 +82,8 @@ impl Drift {
         );
         let verdict = match self.band() {
             Some(band) => format!("meets band {}", band.name),
-            None => "meets no band: answers will differ noticeably from the source's. Try --quant auto or --quant q8_0".into(),
+            None => "meets no band: answers will differ noticeably from the source's. Try --quant auto or --quant q8_0"
+                .into(),
         };
         vec![format!("drift     {figures}"), format!("band      {verdict}")]
     }
@@ -90,7 +91,9 @@ impl Drift {
 
 /// The prompts as ids. Prompts that give no ids are left out; long ones are cut at the context.
 pub fn prompts(section: &[u8], text: Option<&str>, context: u32) -> Result<Vec<Vec<u32>>, Failure> {
-    let bad = |error: tinyrustlm_core::Error| Failure::new(Kind::Malformed, format!("tokenizer: {error} {}", error.code.name()));
+    let bad = |error: tinyrustlm_core::Error| {
+        Failure::new(Kind::Malformed, format!("tokenizer: {error} {}", error.code.name()))
+    };
     let tokenizer = Tokenizer::parse(section).map_err(bad)?;
     let most = MAX_TOKENS.min(context as usize);
     let mut list = Vec::new();

@@ -67,7 +67,11 @@ impl<'a> Study<'a> {
     }
 
     /// The source's pass in f32.
-    pub fn reference(&self, tensors: &[(Destination, Encoding)], source: &Source) -> Result<(Reference, Moments), Failure> {
+    pub fn reference(
+        &self,
+        tensors: &[(Destination, Encoding)],
+        source: &Source,
+    ) -> Result<(Reference, Moments), Failure> {
         let progress = Progress::new("measuring", elements(tensors));
         let mut moments = Moments::new();
         let mut provide = |name: &str| {

@@ -121,42 +121,68 @@ pub fn convert(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Summary, 
     let lossy = |tensors: &[(Destination, Encoding)]| tensors.iter().any(|(_, e)| e.method.is_lossy());
     let wanted = options.drift && (lossy(&tensors) || options.target_bytes.is_some());
     if !wanted && (options.target_bytes.is_some() || options.require_band.is_some()) && !options.drift {
-        return Err(Failure::new(Kind::Usage, "--target-bytes and --require-band need the measurement that --no-drift skips"));
+        return Err(Failure::new(
+            Kind::Usage,
+            "--target-bytes and --require-band need the measurement that --no-drift skips",
+        ));
     }
     let study = if wanted { measure::Study::new(&input, tied, options.calibration.as_deref())? } else { None };
     let mut importance = forward::Moments::new();
+    let calibration = study.as_ref().and_then(measure::Study::calibration);
+    let record = |tensors: &[(Destination, Encoding)], written: &[write::Digest256], drift: Option<drift::Drift>| {
+        let mut record = provenance_record(&input, options, &overrides, tensors, written, &hashes, &unread, head);
+        record["drift"] = drift.map_or(Value::Null, |drift| drift.record(calibration));
+        record
+    };
+    let empty = study.as_ref().map(measure::Study::empty);
+    let (stops, sampling) = (
+        records::stops(&input.special.stop_ids, &input.special.stop_strings),
+        records::sampling(&input.special.sampling),
+    );
+    let unwritten = vec![[0; 32]; tensors.len()];
+    let lay_out = |tensors: &[(Destination, Encoding)], importance: &forward::Moments| {
+        let parts = write::Parts {
+            architecture: &input.architecture,
+            tied,
+            special_count: input.tokenizer.special_count,
+            tokenizer: &input.tokenizer.section,
+            template: &input.template.section,
+            stops: &stops,
+            sampling: &sampling,
+            tensors,
+            importance,
+        };
+        let placeholder = provenance::encode(&record(tensors, &unwritten, empty))?;
+        Ok::<_, Failure>((write::map(&parts, placeholder.len())?, placeholder))
+    };
     let reference = match &study {
         None => None,
         Some(study) => {
             let (states, moments) = study.reference(&tensors, &input.source)?;
             importance = measure::importance(moments, tied);
             if let Some(target) = options.target_bytes {
-                choose::fit(&input, &mut tensors, &importance, target)?;
+                // The names of dtypes and methods in the provenance differ by a few bytes per tensor.
+                let (map, _) = lay_out(&tensors, &importance)?;
+                let overhead =
+                    map.file_len().saturating_sub(choose::tensor_bytes(&tensors)) + 8 * tensors.len() as u64 + 128;
+                choose::fit(&input, &mut tensors, &importance, target, overhead)?;
             }
             choose::search(&mut tensors, &importance);
             Some(states)
         }
     };
+    let (map, placeholder) = lay_out(&tensors, &importance)?;
     let parts = write::Parts {
         architecture: &input.architecture,
         tied,
         special_count: input.tokenizer.special_count,
         tokenizer: &input.tokenizer.section,
         template: &input.template.section,
-        stops: records::stops(&input.special.stop_ids, &input.special.stop_strings),
-        sampling: records::sampling(&input.special.sampling),
+        stops: &stops,
+        sampling: &sampling,
         tensors: &tensors,
         importance: &importance,
     };
-    let mut written = vec![[0; 32]; tensors.len()];
-    let calibration = study.as_ref().and_then(measure::Study::calibration);
-    let record = |written: &[write::Digest256], drift: Option<drift::Drift>| {
-        let mut record = provenance_record(&input, options, &overrides, &tensors, written, &hashes, &unread, head);
-        record["drift"] = drift.map_or(Value::Null, |drift| drift.record(calibration));
-        record
-    };
-    let placeholder = provenance::encode(&record(&written, study.as_ref().map(measure::Study::empty)))?;
-    let map = write::map(&parts, placeholder.len())?;
     if let Some(target) = options.target_bytes.filter(|target| map.file_len() > *target) {
         return Err(refuse(
             Refusal::TargetTooSmall,
@@ -164,16 +190,16 @@ pub fn convert(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Summary, 
         ));
     }
     let mut output = Output::create(&options.output)?;
-    {
+    let written = {
         let progress = Progress::new("writing", map.file_len());
-        written = write::write(&mut output, &parts, &map, &placeholder, &input.source, &progress)?;
-    }
+        write::write(&mut output, &parts, &map, &placeholder, &input.source, &progress)?
+    };
     check_unchanged(&input)?;
     let drift = match (&study, &reference) {
         (Some(study), Some(reference)) => Some(study.drift(reference, &tensors, &input.source, &map, &output)?),
         _ => None,
     };
-    let provenance = record(&written, drift);
+    let provenance = record(&tensors, &written, drift);
     write::replace_provenance(&mut output, &map, &provenance::encode(&provenance)?)?;
     let sha256 = write::seal(&mut output)?;
     self_check::check(&output)?;

@@ -22,8 +22,8 @@ pub struct Parts<'a> {
     pub special_count: u32,
     pub tokenizer: &'a [u8],
     pub template: &'a [u8],
-    pub stops: Vec<u8>,
-    pub sampling: Vec<u8>,
+    pub stops: &'a [u8],
+    pub sampling: &'a [u8],
     pub tensors: &'a [(Destination, Encoding)],
     /// Weights of the columns of a matrix, by its name.
     pub importance: &'a Moments,
@@ -103,8 +103,8 @@ fn records(parts: &Parts, provenance: &[u8]) -> [Vec<u8>; 7] {
         records::config(parts.architecture),
         records::rope(parts.architecture),
         parts.template.to_vec(),
-        parts.stops.clone(),
-        parts.sampling.clone(),
+        parts.stops.to_vec(),
+        parts.sampling.to_vec(),
         provenance.to_vec(),
     ]
 }
