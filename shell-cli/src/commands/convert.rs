@@ -34,6 +34,21 @@ pub struct Args {
     /// Write a machine-readable receipt of the conversion, or of the contradictions that stopped it.
     #[arg(long, value_name = "FILE")]
     receipt: Option<PathBuf>,
+    /// Do not measure how far lossy dtypes move the model on 64 built-in prompts; scales are then rounded plainly.
+    #[arg(long)]
+    no_drift: bool,
+    /// Measure on this text, a prompt per line, instead of the built-in prompts.
+    #[arg(long, value_name = "FILE", conflicts_with = "no_drift")]
+    calibration: Option<PathBuf>,
+    /// dtype of the matrices whose name matches, e.g. 'layers.*.w2.weight=f32'; the first match wins.
+    #[arg(long, value_name = "PATTERN=DTYPE")]
+    tensor_type: Vec<String>,
+    /// Largest file, in bytes. Matrices off any grid get the dtypes that lose least within it.
+    #[arg(long, value_name = "N")]
+    target_bytes: Option<u64>,
+    /// Fail with exit code 1, leaving no file, unless the file meets this band: q8, q6, q5 or q4.
+    #[arg(long, value_name = "BAND")]
+    require_band: Option<String>,
 }
 
 fn parse_quant(text: &str) -> Result<Quant, String> {
@@ -53,6 +68,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
         context: args.context,
         overrides: args.overrides,
         receipt: args.receipt,
+        drift: !args.no_drift,
+        calibration: args.calibration,
+        tensor_types: args.tensor_type,
+        target_bytes: args.target_bytes,
+        require_band: args.require_band,
     };
     let summary = convert(&options, &mut |line| eprintln!("{line}"))?;
     eprintln!("wrote     {} bytes, sha256 {}", summary.bytes, summary.sha256);

@@ -3,7 +3,7 @@
 use super::blocks::{BLOCK, Block, Dtype, GROUP_ROWS, pack};
 use super::grid::{GridTest, recover};
 use super::mapping::{Destination, RowOrder};
-use super::quantize::{ScaleOverflow, round_block};
+use super::quantize::{ScaleOverflow, round_block, search_block};
 use super::refusal::{Refusal, refuse};
 use super::source::{Source, SourceDtype, SourceTensor, widen};
 use crate::failure::Failure;
@@ -22,6 +22,8 @@ pub enum Method {
     Grid,
     /// Plain rounding.
     Round,
+    /// Scales searched under the mean squares of the inputs.
+    Search,
 }
 
 impl Method {
@@ -32,7 +34,24 @@ impl Method {
             Self::Import => "import",
             Self::Grid => "grid",
             Self::Round => "round",
+            Self::Search => "search",
         }
+    }
+
+    /// In words.
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Self::Keep => "as they are",
+            Self::Import => "the source's own codes",
+            Self::Grid => "codes recovered from the grid the weights lie on",
+            Self::Round => "rounded",
+            Self::Search => "rounded, scales searched",
+        }
+    }
+
+    /// The stored values may differ from the source's.
+    pub const fn is_lossy(self) -> bool {
+        !matches!(self, Self::Keep | Self::Import)
     }
 }
 
@@ -102,6 +121,7 @@ pub fn payload(
     source: &Source,
     dest: &Destination,
     encoding: Encoding,
+    importance: Option<&[f32]>,
     mut each: impl FnMut(&[u8]) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let cols = dest.cols() as usize;
@@ -126,12 +146,17 @@ pub fn payload(
             }
             Ok(())
         }
-        Method::Grid | Method::Round => strips(source, dest, |first, values| {
+        Method::Grid | Method::Round | Method::Search => strips(source, dest, |first, values| {
             out.clear();
-            let encode = if encoding.method == Method::Grid { recover } else { round_block };
             groups(encoding.dtype, values.chunks_exact(cols), cols, &mut out, |row, b| {
-                let block = &row[b * BLOCK..cols.min((b + 1) * BLOCK)];
-                encode(encoding.dtype, block).map_err(|ScaleOverflow(scale)| {
+                let range = b * BLOCK..cols.min((b + 1) * BLOCK);
+                let block = &row[range.clone()];
+                let encoded = match (encoding.method, importance) {
+                    (Method::Grid, _) => recover(encoding.dtype, block),
+                    (Method::Search, Some(h)) => search_block(encoding.dtype, block, &h[range]),
+                    _ => round_block(encoding.dtype, block),
+                };
+                encoded.map_err(|ScaleOverflow(scale)| {
                     refuse(
                         Refusal::ScaleOverflow,
                         format!(

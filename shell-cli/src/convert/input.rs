@@ -87,6 +87,7 @@ fn folder(path: &Path, overrides: &Overrides, conflicts: &mut Conflicts) -> Resu
     let special = special::gather(&files, architecture.vocab_size, overrides, conflicts)?;
     let source = safetensors::open_folder(path)?;
     let tokenizer = text::tokenizer(path)?;
+    text::check_added(&tokenizer.section, &files.tokenizer_config, overrides, conflicts)?;
     let template = text::template(path, overrides, conflicts)?;
     Ok(Input {
         kind: "huggingface",

@@ -2,8 +2,11 @@
 //! name, and where the publisher's files contradict each other the conversion stops and says so.
 
 pub mod blocks;
+mod choose;
 mod config;
+mod drift;
 mod encode;
+mod forward;
 mod gguf;
 mod gguf_model;
 mod gguf_tokenizer;
@@ -11,6 +14,7 @@ mod grid;
 mod input;
 mod llama2c;
 mod mapping;
+mod measure;
 mod output;
 mod overrides;
 mod progress;
@@ -27,7 +31,7 @@ mod write;
 
 use crate::failure::{Failure, Kind};
 use blocks::Dtype;
-use encode::{Encoding, Method};
+use encode::Encoding;
 use input::{Head, Input};
 use mapping::Destination;
 use output::Output;
@@ -63,6 +67,16 @@ pub struct Options {
     pub overrides: Vec<String>,
     /// Where the machine-readable receipt goes.
     pub receipt: Option<PathBuf>,
+    /// Measure the drift of lossy dtypes, and search scales under the mean squares of the activations.
+    pub drift: bool,
+    /// Text to measure on, a prompt per line, instead of the built-in prompts.
+    pub calibration: Option<PathBuf>,
+    /// `PATTERN=DTYPE`; `*` stands for any characters.
+    pub tensor_types: Vec<String>,
+    /// Largest file, in bytes: matrices get the dtypes that cost least within it.
+    pub target_bytes: Option<u64>,
+    /// Fail when the file does not meet this band.
+    pub require_band: Option<String>,
 }
 
 /// What came of it.
@@ -101,42 +115,134 @@ pub fn convert(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Summary, 
     describe(&input, head, say);
 
     let hashes = hash_source(&input)?;
-    let tensors = choose(&input, list, options.quant)?;
+    let tensor_types = choose::TensorTypes::parse(&options.tensor_types)?;
+    let mut tensors = choose::choose(&input, list, options.quant, &tensor_types)?;
+    tensor_types.check_all_used(&tensors)?;
+    let lossy = |tensors: &[(Destination, Encoding)]| tensors.iter().any(|(_, e)| e.method.is_lossy());
+    let wanted = options.drift && (lossy(&tensors) || options.target_bytes.is_some());
+    if !wanted && (options.target_bytes.is_some() || options.require_band.is_some()) && !options.drift {
+        return Err(Failure::new(
+            Kind::Usage,
+            "--target-bytes and --require-band need the measurement that --no-drift skips",
+        ));
+    }
+    let study = if wanted { measure::Study::new(&input, tied, options.calibration.as_deref())? } else { None };
+    let mut importance = forward::Moments::new();
+    let calibration = study.as_ref().and_then(measure::Study::calibration);
+    let record = |tensors: &[(Destination, Encoding)], written: &[write::Digest256], drift: Option<drift::Drift>| {
+        let mut record = provenance_record(&input, options, &overrides, tensors, written, &hashes, &unread, head);
+        record["drift"] = drift.map_or(Value::Null, |drift| drift.record(calibration));
+        record
+    };
+    let empty = study.as_ref().map(measure::Study::empty);
+    let (stops, sampling) = (
+        records::stops(&input.special.stop_ids, &input.special.stop_strings),
+        records::sampling(&input.special.sampling),
+    );
+    let unwritten = vec![[0; 32]; tensors.len()];
+    let lay_out = |tensors: &[(Destination, Encoding)], importance: &forward::Moments| {
+        let parts = write::Parts {
+            architecture: &input.architecture,
+            tied,
+            special_count: input.tokenizer.special_count,
+            tokenizer: &input.tokenizer.section,
+            template: &input.template.section,
+            stops: &stops,
+            sampling: &sampling,
+            tensors,
+            importance,
+        };
+        let placeholder = provenance::encode(&record(tensors, &unwritten, empty))?;
+        Ok::<_, Failure>((write::map(&parts, placeholder.len())?, placeholder))
+    };
+    let reference = match &study {
+        None => None,
+        Some(study) => {
+            let (states, moments) = study.reference(&tensors, &input.source)?;
+            importance = measure::importance(moments, tied);
+            if let Some(target) = options.target_bytes {
+                // The names of dtypes and methods in the provenance differ by a few bytes per tensor.
+                let (map, _) = lay_out(&tensors, &importance)?;
+                let overhead =
+                    map.file_len().saturating_sub(choose::tensor_bytes(&tensors)) + 8 * tensors.len() as u64 + 128;
+                choose::fit(&input, &mut tensors, &importance, target, overhead)?;
+            }
+            choose::search(&mut tensors, &importance);
+            Some(states)
+        }
+    };
+    let (map, placeholder) = lay_out(&tensors, &importance)?;
     let parts = write::Parts {
         architecture: &input.architecture,
         tied,
         special_count: input.tokenizer.special_count,
         tokenizer: &input.tokenizer.section,
         template: &input.template.section,
-        stops: records::stops(&input.special.stop_ids, &input.special.stop_strings),
-        sampling: records::sampling(&input.special.sampling),
+        stops: &stops,
+        sampling: &sampling,
         tensors: &tensors,
+        importance: &importance,
     };
-    let mut written = vec![[0; 32]; tensors.len()];
-    let record = |written: &[write::Digest256]| {
-        provenance_record(&input, options, &overrides, &tensors, written, &hashes, &unread, head)
-    };
-    let placeholder = provenance::encode(&record(&written))?;
-    let map = write::map(&parts, placeholder.len())?;
-    let mut output = Output::create(&options.output)?;
-    {
-        let progress = Progress::new("writing", map.file_len());
-        written = write::write(&mut output, &parts, &map, &placeholder, &input.source, &progress)?;
+    if let Some(target) = options.target_bytes.filter(|target| map.file_len() > *target) {
+        return Err(refuse(
+            Refusal::TargetTooSmall,
+            format!("--target-bytes {target}: the smallest choice of dtypes gives {} bytes", map.file_len()),
+        ));
     }
+    let mut output = Output::create(&options.output)?;
+    let written = {
+        let progress = Progress::new("writing", map.file_len());
+        write::write(&mut output, &parts, &map, &placeholder, &input.source, &progress)?
+    };
     check_unchanged(&input)?;
-    let provenance = record(&written);
+    let drift = match (&study, &reference) {
+        (Some(study), Some(reference)) => Some(study.drift(reference, &tensors, &input.source, &map, &output)?),
+        _ => None,
+    };
+    let provenance = record(&tensors, &written, drift);
     write::replace_provenance(&mut output, &map, &provenance::encode(&provenance)?)?;
     let sha256 = write::seal(&mut output)?;
     self_check::check(&output)?;
-    output.finish()?;
     let receipt = json!({
         "status": "converted",
         "bytes": map.file_len(),
         "sha256": sha256,
         "provenance": printable(provenance),
     });
+    report_tensors(&tensors, say);
+    for line in drift.iter().flat_map(drift::Drift::describe) {
+        say(&line);
+    }
+    if let Some(wanted) = &options.require_band {
+        require_band(wanted, drift)?;
+    }
+    output.finish()?;
     write_receipt(options, &receipt)?;
     Ok(Summary { receipt, bytes: map.file_len(), sha256 })
+}
+
+/// A file without drift is lossless and meets every band.
+fn require_band(wanted: &str, drift: Option<drift::Drift>) -> Result<(), Failure> {
+    let rank = |name: &str| drift::BANDS.iter().position(|band| band.name == name);
+    let Some(least) = rank(wanted) else {
+        return Err(Failure::new(Kind::Usage, format!("--require-band {wanted}: use q8, q6, q5 or q4")));
+    };
+    let met = drift.map_or(Some(0), |drift| drift.band().and_then(|band| rank(band.name)));
+    match met {
+        Some(met) if met <= least => Ok(()),
+        _ => Err(refuse(Refusal::BandMissed, format!("the file would not meet band {wanted}"))),
+    }
+}
+
+/// How many tensors got which dtype, by which method.
+fn report_tensors(tensors: &[(Destination, Encoding)], say: &mut dyn FnMut(&str)) {
+    let mut kinds = BTreeMap::<(Dtype, &str), usize>::new();
+    for (_, encoding) in tensors {
+        *kinds.entry((encoding.dtype, encoding.method.describe())).or_default() += 1;
+    }
+    let list: Vec<String> =
+        kinds.iter().map(|((dtype, how), count)| format!("{count} {} ({how})", dtype.name())).collect();
+    say(&format!("stored    {}", list.join(", ")));
 }
 
 fn write_receipt(options: &Options, receipt: &Value) -> Result<(), Failure> {
@@ -246,34 +352,6 @@ fn hash_source(input: &Input) -> Result<BTreeMap<String, String>, Failure> {
         hashes.insert(tensor.name.clone(), provenance::hex(&hash.finalize()));
     }
     Ok(hashes)
-}
-
-/// Chooses dtype and method per tensor.
-fn choose(input: &Input, list: Vec<Destination>, quant: Quant) -> Result<Vec<(Destination, Encoding)>, Failure> {
-    let total = list.iter().map(|dest| dest.rows() * dest.cols()).sum();
-    let progress = Progress::new("looking", total);
-    let mut tensors = Vec::with_capacity(list.len());
-    for dest in list {
-        let own = encode::import_dtype(input.source.tensor(&dest.piece.source)?.dtype);
-        let wanted = match quant {
-            _ if !dest.is_matrix() => Some(Dtype::F32),
-            Quant::Auto => own,
-            Quant::All(Dtype::Q4_0 | Dtype::Q4_1) if dest.is_vocabulary() => Some(Dtype::Q8_0),
-            Quant::All(dtype) => Some(dtype),
-        };
-        let encoding = match wanted {
-            Some(Dtype::F32) => Encoding { dtype: Dtype::F32, method: Method::Keep },
-            Some(dtype) if own == Some(dtype) => Encoding { dtype, method: Method::Import },
-            Some(dtype) => Encoding { dtype, method: Method::Round },
-            None => match encode::grid(&input.source, &dest)? {
-                Some(dtype) => Encoding { dtype, method: Method::Grid },
-                None => Encoding { dtype: Dtype::Q8_0, method: Method::Round },
-            },
-        };
-        progress.add(dest.rows() * dest.cols());
-        tensors.push((dest, encoding));
-    }
-    Ok(tensors)
 }
 
 fn check_unchanged(input: &Input) -> Result<(), Failure> {

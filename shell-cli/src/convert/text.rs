@@ -7,6 +7,7 @@ use crate::failure::{Failure, Kind};
 use crate::{template, tokenizer};
 use serde_json::{Map, Value, json};
 use std::path::Path;
+use tinyrustlm_core::tokenizer::{Encode, Tokenizer as Tables};
 
 /// A compiled tokenizer.
 #[derive(Debug, Default)]
@@ -37,6 +38,49 @@ pub fn tokenizer(folder: &Path) -> Result<Tokenizer, Failure> {
 pub fn compile_tokenizer(json: &[u8]) -> Result<Tokenizer, Failure> {
     let compiled = tokenizer::compile(json)?;
     Ok(Tokenizer { section: compiled.section, special_count: compiled.special_count, receipt: compiled.receipt })
+}
+
+/// Compares `add_bos_token` and `add_eos_token` of a `tokenizer_config.json` with what the tokenizer does.
+pub fn check_added(
+    section: &[u8],
+    config: &Map<String, Value>,
+    overrides: &Overrides,
+    conflicts: &mut Conflicts,
+) -> Result<(), Failure> {
+    let encode = |add_special_tokens: bool| -> Option<Vec<u32>> {
+        let tokenizer = Tables::parse(section).ok()?;
+        let mut scratch = vec![0; tokenizer.scratch_words(1)];
+        let mut ids = vec![0; tokenizer.max_ids(1)];
+        let how = Encode { add_special_tokens, content: None };
+        let count = tokenizer.encode(b"a", how, &mut scratch, &mut ids).ok()?;
+        ids.truncate(count);
+        Some(ids)
+    };
+    let (Some(plain), Some(whole)) = (encode(false), encode(true)) else { return Ok(()) };
+    let before = whole.windows(plain.len().max(1)).position(|part| part == plain).unwrap_or(0);
+    let after = whole.len().saturating_sub(before + plain.len());
+    for (key, added) in [("add_bos_token", before > 0), ("add_eos_token", after > 0)] {
+        let Some(stated) = config.get(key).and_then(Value::as_bool).filter(|stated| *stated != added) else { continue };
+        match overrides.get(key) {
+            Some(text) if text == added.to_string() => {}
+            Some(text) => {
+                return Err(Failure::new(
+                    Kind::Usage,
+                    format!(
+                        "--override {key}={text}: the post-processor of tokenizer.json decides; only {added} is possible"
+                    ),
+                ));
+            }
+            None => conflicts.add(
+                key,
+                &[("tokenizer_config.json", json!(stated)), ("post_processor of tokenizer.json", json!(added))],
+                "they disagree on what is put around a text",
+                "the reference follows tokenizer.json",
+                &[added.to_string()],
+            ),
+        }
+    }
+    Ok(())
 }
 
 /// A compiled template; no bytes when there is none.

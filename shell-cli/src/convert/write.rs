@@ -3,6 +3,7 @@
 use super::blocks::Dtype;
 use super::config::Architecture;
 use super::encode::{self, Encoding};
+use super::forward::Moments;
 use super::mapping::Destination;
 use super::output::Output;
 use super::progress::Progress;
@@ -21,9 +22,11 @@ pub struct Parts<'a> {
     pub special_count: u32,
     pub tokenizer: &'a [u8],
     pub template: &'a [u8],
-    pub stops: Vec<u8>,
-    pub sampling: Vec<u8>,
+    pub stops: &'a [u8],
+    pub sampling: &'a [u8],
     pub tensors: &'a [(Destination, Encoding)],
+    /// Weights of the columns of a matrix, by its name.
+    pub importance: &'a Moments,
 }
 
 /// SHA-256 of a payload.
@@ -100,8 +103,8 @@ fn records(parts: &Parts, provenance: &[u8]) -> [Vec<u8>; 7] {
         records::config(parts.architecture),
         records::rope(parts.architecture),
         parts.template.to_vec(),
-        parts.stops.clone(),
-        parts.sampling.clone(),
+        parts.stops.to_vec(),
+        parts.sampling.to_vec(),
         provenance.to_vec(),
     ]
 }
@@ -157,7 +160,8 @@ pub fn write(
         let (offset, bytes) = map.tensor(index);
         out.pad(offset)?;
         let mut hash = Sha256::new();
-        encode::payload(source, dest, *encoding, |piece| {
+        let importance = parts.importance.get(&dest.name).map(Vec::as_slice);
+        encode::payload(source, dest, *encoding, importance, |piece| {
             hash.update(piece);
             progress.add(piece.len() as u64);
             out.put(piece)
@@ -167,6 +171,13 @@ pub fn write(
     }
     out.to.flush()?;
     Ok(written)
+}
+
+/// Reads bytes of the file written so far.
+pub fn read_back(output: &Output, offset: u64, out: &mut [u8]) -> Result<(), Failure> {
+    let mut file = &output.file;
+    file.seek(SeekFrom::Start(offset))?;
+    Ok(file.read_exact(out)?)
 }
 
 /// Puts another provenance of the same length in place.
