@@ -30,6 +30,11 @@ fn small_model(name: &str) -> tempfile::NamedTempFile {
         context: None,
         overrides: Vec::new(),
         receipt: None,
+        drift: false,
+        calibration: None,
+        tensor_types: Vec::new(),
+        target_bytes: None,
+        require_band: None,
     };
     convert(&options, &mut |_| ()).unwrap();
     file

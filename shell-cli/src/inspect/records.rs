@@ -57,7 +57,7 @@ pub fn name(tensors: &mut [Tensor], bytes: &[u8]) -> Result<(), Fault> {
 }
 
 impl Records {
-    /// Decodes the records; `payloads` in the order of [`NAMES`].
+    /// Decodes the records; `payloads` in the order of the record names.
     pub fn parse(header: &Header, tensors: &[Tensor], payloads: &[Vec<u8>]) -> Result<Self, Fault> {
         let cut = |index: usize| Cursor { bytes: &payloads[index], at: 0, base: tensors[index].byte_offset };
         let provenance = match provenance::decode(&payloads[6]) {
