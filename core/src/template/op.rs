@@ -69,7 +69,7 @@ pub const METHOD: u8 = 30;
 pub const CALL: u8 = 31;
 /// Filter with all its parameters on the stack: `u8`, one of [`filter`].
 pub const FILTER: u8 = 32;
-/// Test: `u64`, one of [`test`].
+/// Test: `u64`, one of [`mod@test`].
 pub const TEST: u8 = 33;
 /// Pop an iterable, push a loop state.
 pub const ITER: u8 = 34;
