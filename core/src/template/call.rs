@@ -106,13 +106,7 @@ impl Vm<'_> {
                 self.fail_with(message);
                 self.fail(Code::TemplateRaised)
             }
-            function::STRFTIME_NOW => {
-                let format = self.named(args, b"format").unwrap_or(first);
-                if format.kind() != value::STR {
-                    return self.fail(Code::TemplateTypeError);
-                }
-                self.strftime(format)
-            }
+            function::STRFTIME_NOW => self.fail(Code::TemplateUnsupported),
             _ => self.range(args),
         }
     }

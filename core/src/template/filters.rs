@@ -1,8 +1,8 @@
-//! Filters and tests. Their parameters stand on the stack, complete and in order: the compiler sees to that.
+//! Filters. Their parameters stand on the stack, complete and in order: the compiler sees to that.
 
 use super::Fail;
 use super::number::{parse_float, parse_int};
-use super::op::{compare, filter, test};
+use super::op::{compare, filter};
 use super::text::part;
 use super::unicode::Case;
 use super::value::{self, Value};
@@ -11,43 +11,6 @@ use crate::error::Code;
 use core::cmp::Ordering;
 
 impl Vm<'_> {
-    pub(super) fn test(&mut self, which: u8) -> Result<bool, Fail> {
-        let arg = if matches!(which, test::DIVISIBLEBY | test::SAMEAS) { self.pop()? } else { Value::small(2) };
-        let item = self.pop()?;
-        Ok(match which {
-            test::DEFINED => !item.is_undefined(),
-            test::UNDEFINED => item.is_undefined(),
-            test::NONE => item.kind() == value::NONE,
-            test::STRING => item.kind() == value::STR,
-            test::NUMBER => item.is_number(),
-            test::INTEGER => item.kind() == value::INT,
-            test::FLOAT => item.kind() == value::FLOAT,
-            test::BOOLEAN => item.kind() == value::BOOL,
-            test::ITERABLE => item.is_undefined() || matches!(item.kind(), value::STR..=value::GENERATOR | value::LOOP),
-            test::MAPPING => item.kind() == value::DICT,
-            test::SEQUENCE => {
-                item.is_undefined()
-                    || matches!(item.kind(), value::STR | value::LIST | value::TUPLE | value::DICT | value::RANGE)
-            }
-            test::TRUE => item.kind() == value::BOOL && item.at() == 1,
-            test::FALSE => item.kind() == value::BOOL && item.at() == 0,
-            test::CALLABLE => {
-                item.is_undefined()
-                    || matches!(item.kind(), value::MACRO | value::FUNCTION | value::METHOD | value::LOOP)
-            }
-            test::TRUTHY => self.truthy(item),
-            test::ODD | test::EVEN | test::DIVISIBLEBY => {
-                let rest = self.binary(super::op::binary::MOD, item, arg)?;
-                self.same(rest, Value::small((which == test::ODD) as i64))
-            }
-            test::SAMEAS if matches!(item.kind(), value::NONE | value::BOOL) => {
-                item.kind() == arg.kind() && item.at() == arg.at()
-            }
-            test::SAMEAS => return self.fail(Code::TemplateUnsupported),
-            _ => return self.fail(Code::TemplateDamaged),
-        })
-    }
-
     /// A string without regard to case, anything else as it is.
     fn fold(&mut self, item: Value, case_sensitive: bool) -> Result<Value, Fail> {
         if item.kind() == value::STR && !case_sensitive { self.case(item, Case::Lower, false) } else { Ok(item) }

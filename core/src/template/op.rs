@@ -69,7 +69,7 @@ pub const METHOD: u8 = 30;
 pub const CALL: u8 = 31;
 /// Filter with all its parameters on the stack: `u8`, one of [`filter`].
 pub const FILTER: u8 = 32;
-/// Test with all its parameters on the stack: `u8`, one of [`test`].
+/// Test: `u64`, one of [`test`].
 pub const TEST: u8 = 33;
 /// Pop an iterable, push a loop state.
 pub const ITER: u8 = 34;
@@ -105,6 +105,8 @@ pub const FAIL: u8 = 48;
 pub const HALT: u8 = 49;
 /// Push the top once more.
 pub const DUP: u8 = 50;
+/// Push a part of the time the host gave: `u8`, one of [`now`].
+pub const NOW: u8 = 51;
 
 /// Operands of [`LITERAL`].
 pub mod literal {
@@ -118,6 +120,21 @@ pub mod literal {
     pub const FALSE: u8 = 3;
     /// A parameter that was not given.
     pub const MISSING: u8 = 4;
+}
+
+/// Operands of [`NOW`].
+#[allow(missing_docs)]
+pub mod now {
+    pub const YEAR: u8 = 0;
+    pub const MONTH: u8 = 1;
+    pub const DAY: u8 = 2;
+    pub const HOUR: u8 = 3;
+    pub const MINUTE: u8 = 4;
+    pub const SECOND: u8 = 5;
+    /// Sunday is 0.
+    pub const WEEKDAY: u8 = 6;
+    /// From 1.
+    pub const DAY_OF_YEAR: u8 = 7;
 }
 
 /// Operands of [`BINARY`].
@@ -209,32 +226,47 @@ pub mod filter {
     pub const ARITY: [u8; 29] = [1, 0, 0, 0, 0, 0, 0, 2, 2, 3, 3, 0, 0, 3, 3, 2, 2, 2, 0, 0, 2, 1, 0, 4, 0, 0, 2, 0, 1];
 }
 
-/// Operands of [`TEST`]; comparisons by name compile to [`COMPARE`].
-#[allow(missing_docs)]
+/// Operands of [`TEST`]: a set of kinds, and what the value must be beside. Comparisons by name compile to [`COMPARE`].
 pub mod test {
-    pub const DEFINED: u8 = 0;
-    pub const UNDEFINED: u8 = 1;
-    pub const NONE: u8 = 2;
-    pub const STRING: u8 = 3;
-    pub const NUMBER: u8 = 4;
-    pub const INTEGER: u8 = 5;
-    pub const FLOAT: u8 = 6;
-    pub const BOOLEAN: u8 = 7;
-    pub const ITERABLE: u8 = 8;
-    pub const MAPPING: u8 = 9;
-    pub const SEQUENCE: u8 = 10;
-    pub const TRUE: u8 = 11;
-    pub const FALSE: u8 = 12;
-    pub const CALLABLE: u8 = 13;
-    pub const TRUTHY: u8 = 14;
-    pub const ODD: u8 = 15;
-    pub const EVEN: u8 = 16;
-    /// One parameter.
-    pub const DIVISIBLEBY: u8 = 17;
-    /// One parameter.
-    pub const SAMEAS: u8 = 18;
-    pub const LOWER: u8 = 19;
-    pub const UPPER: u8 = 20;
+    use super::super::value::*;
+
+    const fn set(kinds: &[u8]) -> u64 {
+        let (mut set, mut index) = (0, 0);
+        while index < kinds.len() {
+            set |= 1 << kinds[index];
+            index += 1;
+        }
+        set
+    }
+
+    /// Bit of the operand: the value must be true as well.
+    pub const TRUE: u64 = 1 << 62;
+    /// Bit of the operand: the value must be false as well.
+    pub const FALSE: u64 = 1 << 60;
+    /// Undefined in either way.
+    pub const UNDEFINED: u64 = set(&[MISSING, super::super::value::UNDEFINED, UNSAFE]);
+    /// Everything.
+    pub const ANY: u64 = !0 >> 4;
+    /// None.
+    pub const NONE: u64 = set(&[super::super::value::NONE]);
+    /// Strings.
+    pub const STRING: u64 = set(&[STR]);
+    /// Integers, bools not.
+    pub const INTEGER: u64 = set(&[INT, WIDE]);
+    /// Floats.
+    pub const FLOAT: u64 = set(&[super::super::value::FLOAT]);
+    /// Bools.
+    pub const BOOLEAN: u64 = set(&[BOOL]);
+    /// Numbers, bools too.
+    pub const NUMBER: u64 = INTEGER | FLOAT | BOOLEAN;
+    /// What has a length and items.
+    pub const SEQUENCE: u64 = UNDEFINED | set(&[STR, LIST, TUPLE, DICT, RANGE]);
+    /// What a loop goes through.
+    pub const ITERABLE: u64 = SEQUENCE | set(&[KEYS, VALUES, ITEMS, GENERATOR, LOOP]);
+    /// Dicts.
+    pub const MAPPING: u64 = set(&[DICT]);
+    /// What can be called.
+    pub const CALLABLE: u64 = UNDEFINED | set(&[MACRO, FUNCTION, METHOD, LOOP]);
 }
 
 /// Functions every template sees unless the input has a variable of that name.
@@ -245,7 +277,7 @@ pub mod function {
     pub const NAMESPACE: usize = 0;
     /// `raise_exception(message)`
     pub const RAISE_EXCEPTION: usize = 1;
-    /// `strftime_now(format)`
+    /// `strftime_now(format)`: calls compile to [`NOW`](super::NOW), this one fails.
     pub const STRFTIME_NOW: usize = 2;
     /// `range(start, stop, step)`
     pub const RANGE: usize = 3;

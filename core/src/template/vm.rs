@@ -565,9 +565,16 @@ impl<'m> Vm<'m> {
                     self.filter(which)?
                 }
                 op::TEST => {
-                    let which = self.u8();
-                    let result = self.test(which)?;
-                    Value::bool(result)
+                    let set = self.number(8);
+                    let item = self.pop()?;
+                    let truth = self.truthy(item);
+                    let fits =
+                        set >> item.kind() & 1 != 0 && set & if truth { op::test::FALSE } else { op::test::TRUE } == 0;
+                    Value::bool(fits)
+                }
+                op::NOW => {
+                    let field = self.u8();
+                    Value::small(self.now.field(field) as i64)
                 }
                 op::ITER => {
                     let source = self.pop()?;

@@ -40,6 +40,8 @@ pub enum ExprKind {
     Compare(Expr, Vec<(u8, Expr)>),
     Concat(Vec<Expr>),
     Cond(Expr, Expr, Option<Expr>),
+    /// A part of the time; made of `strftime_now`.
+    Now(u8),
 }
 
 /// Arguments of a call, filter or test.
@@ -80,7 +82,8 @@ impl Expr {
             | ExprKind::Float(_)
             | ExprKind::Bool(_)
             | ExprKind::None
-            | ExprKind::Name(_) => {}
+            | ExprKind::Name(_)
+            | ExprKind::Now(_) => {}
             ExprKind::List(items) | ExprKind::Tuple(items) | ExprKind::Concat(items) => items.iter().for_each(visit),
             ExprKind::Dict(pairs) => pairs.iter().for_each(|(key, value)| {
                 visit(key);

@@ -181,6 +181,12 @@ impl Codegen {
         Err(Fault::unsupported(at, format!("the name `{name}` here")))
     }
 
+    /// Whether a name is looked up in the input, and never set by the template.
+    pub(super) fn is_input(&self, name: &str) -> bool {
+        let variable = self.scopes.find(name);
+        variable.is_some_and(|variable| self.scopes.load_of(&variable) == Some(&Load::Resolve))
+    }
+
     /// Pushes a variable.
     pub(super) fn load(&mut self, at: usize, name: &str) -> Result<(), Fault> {
         match self.scopes.find(name) {

@@ -81,25 +81,21 @@ const OTHER_FILTERS: &[&str] = &[
     "xmlattr",
 ];
 
-const TESTS: &[(&str, u8, usize)] = &[
-    ("boolean", test::BOOLEAN, 0),
-    ("callable", test::CALLABLE, 0),
-    ("defined", test::DEFINED, 0),
-    ("divisibleby", test::DIVISIBLEBY, 1),
-    ("even", test::EVEN, 0),
-    ("false", test::FALSE, 0),
-    ("float", test::FLOAT, 0),
-    ("integer", test::INTEGER, 0),
-    ("iterable", test::ITERABLE, 0),
-    ("mapping", test::MAPPING, 0),
-    ("none", test::NONE, 0),
-    ("number", test::NUMBER, 0),
-    ("odd", test::ODD, 0),
-    ("sameas", test::SAMEAS, 1),
-    ("sequence", test::SEQUENCE, 0),
-    ("string", test::STRING, 0),
-    ("true", test::TRUE, 0),
-    ("undefined", test::UNDEFINED, 0),
+const TESTS: &[(&str, u64)] = &[
+    ("boolean", test::BOOLEAN),
+    ("callable", test::CALLABLE),
+    ("defined", test::ANY & !test::UNDEFINED),
+    ("false", test::BOOLEAN | test::FALSE),
+    ("float", test::FLOAT),
+    ("integer", test::INTEGER),
+    ("iterable", test::ITERABLE),
+    ("mapping", test::MAPPING),
+    ("none", test::NONE),
+    ("number", test::NUMBER),
+    ("sequence", test::SEQUENCE),
+    ("string", test::STRING),
+    ("true", test::BOOLEAN | test::TRUE),
+    ("undefined", test::UNDEFINED),
 ];
 
 const COMPARING_TESTS: &[(&str, u8)] = &[
@@ -121,7 +117,7 @@ const COMPARING_TESTS: &[(&str, u8)] = &[
     ("ne", compare::NE),
 ];
 
-const OTHER_TESTS: &[&str] = &["escaped", "filter", "lower", "test", "upper"];
+const OTHER_TESTS: &[&str] = &["escaped", "filter", "lower", "sameas", "test", "upper"];
 
 impl Codegen {
     /// Leaves the value of an expression on the stack.
@@ -129,10 +125,8 @@ impl Codegen {
         let at = expr.at;
         match &*expr.kind {
             ExprKind::Str(text) => self.text(at, text)?,
-            ExprKind::Int(value) => {
-                self.op(op::INT);
-                self.out.code.extend(value.to_le_bytes());
-            }
+            ExprKind::Int(value) => self.int(*value),
+            ExprKind::Now(field) => self.op8(op::NOW, *field),
             ExprKind::Float(value) => {
                 self.op(op::FLOAT);
                 self.out.code.extend(value.to_le_bytes());
@@ -259,6 +253,9 @@ impl Codegen {
         let ExprKind::Call(callee, args) = &*call.kind else {
             return Err(Fault::syntax(call.at, "expected a call"));
         };
+        if matches!(&*callee.kind, ExprKind::Name(name) if name == "strftime_now" && self.is_input(name)) {
+            return self.expr(&super::time::formatted(call.at, args)?);
+        }
         if let ExprKind::Attr(object, name) = &*callee.kind {
             self.expr(object)?;
             let name = self.constant(callee.at, name)?;
@@ -326,22 +323,43 @@ impl Codegen {
 
     /// A test of the value on the stack.
     fn test(&mut self, at: usize, name: &str, args: &[&Expr]) -> Result<(), Fault> {
-        let known =
-            TESTS.iter().find(|(known, ..)| *known == name).map(|&(_, number, count)| (op::TEST, number, count));
-        let comparing = || COMPARING_TESTS.iter().find(|(known, _)| *known == name);
-        let Some((code, number, count)) = known.or_else(|| comparing().map(|&(_, which)| (op::COMPARE, which, 1)))
-        else {
-            return self.unknown(at, "test", name, OTHER_TESTS, args);
+        let kinds = TESTS.iter().find(|(known, _)| *known == name).map(|(_, set)| *set);
+        let comparing = COMPARING_TESTS.iter().find(|(known, _)| *known == name).map(|(_, which)| *which);
+        // Tests of the remainder: `divisibleby(n)`, and odd and even as remainders of 2.
+        let remainder = match name {
+            "divisibleby" | "even" => Some(0),
+            "odd" => Some(1),
+            _ => None,
         };
+        if kinds.is_none() && comparing.is_none() && remainder.is_none() {
+            return self.unknown(at, "test", name, OTHER_TESTS, args);
+        }
         for arg in args {
             self.expr(arg)?;
         }
-        if args.len() != count {
+        if args.len() != (comparing.is_some() || name == "divisibleby") as usize {
             return self.fail(at, Code::TemplateTypeError, &format!("test `{name}`: wrong number of arguments"));
         }
         self.mark(at);
-        self.op8(code, number);
+        if let Some(set) = kinds {
+            self.op(op::TEST);
+            self.out.code.extend(set.to_le_bytes());
+        } else if let Some(which) = comparing {
+            self.op8(op::COMPARE, which);
+        } else if let Some(remainder) = remainder {
+            if args.is_empty() {
+                self.int(2);
+            }
+            self.op8(op::BINARY, op::binary::MOD);
+            self.int(remainder);
+            self.op8(op::COMPARE, compare::EQ);
+        }
         Ok(())
+    }
+
+    fn int(&mut self, value: i64) {
+        self.op(op::INT);
+        self.out.code.extend(value.to_le_bytes());
     }
 
     /// A filter of the value on the stack.
@@ -382,10 +400,7 @@ impl Codegen {
                     Required => complete = false,
                     Nothing => self.op8(op::LITERAL, literal::NONE),
                     False => self.op8(op::LITERAL, literal::FALSE),
-                    Int(value) => {
-                        self.op(op::INT);
-                        self.out.code.extend(value.to_le_bytes());
-                    }
+                    Int(value) => self.int(*value),
                     Float(value) => {
                         self.op(op::FLOAT);
                         self.out.code.extend(value.to_le_bytes());
@@ -463,7 +478,10 @@ impl Codegen {
                 codegen.op8(op::FILTER, filter::ATTRIBUTE);
             }
             match rest.split_first() {
-                None => codegen.op8(op::TEST, test::TRUTHY),
+                None => {
+                    codegen.op(op::NOT);
+                    codegen.op(op::NOT);
+                }
                 Some((test, args)) => {
                     let ExprKind::Str(test) = &*test.kind else {
                         return Err(Fault::unsupported(at, format!("`{name}` with a computed test")));

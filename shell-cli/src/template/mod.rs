@@ -12,6 +12,7 @@ mod parser;
 mod render;
 mod scope;
 mod source;
+mod time;
 
 pub use folder::{Choice, from_folder};
 pub use render::{Refused, Renderer, Text, error_name};

@@ -71,6 +71,12 @@ impl Scopes {
         self.stack.iter().rev().find_map(|scope| scope.refs.get(name)).cloned()
     }
 
+    /// How a variable begins.
+    pub fn load_of(&self, variable: &Variable) -> Option<&Load> {
+        let mut loads = self.stack.iter().rev().flat_map(|scope| &scope.loads);
+        loads.find(|(other, _)| other == variable).map(|(_, load)| load)
+    }
+
     /// The function a variable's slot belongs to.
     pub fn function_of(&self, variable: &Variable) -> usize {
         self.stack.iter().find(|scope| scope.id == variable.0).map_or(0, |scope| scope.function)
