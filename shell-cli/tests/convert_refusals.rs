@@ -162,7 +162,7 @@ fn cases() -> Vec<Case> {
             &["MissingField", "intermediate_size"],
             config("intermediate_size", Value::Null),
         ),
-        case("odd head", Malformed, &["BadDimensions", "head_dim"], config("head_dim", json!(9))),
+        case("odd head", Unsupported, &["UnsupportedRope", "head_dim 9"], config("head_dim", json!(9))),
         case("heads", Malformed, &["BadDimensions", "num_attention_heads"], config("num_key_value_heads", json!(3))),
         case(
             "missing tensor",
