@@ -33,7 +33,6 @@ done < "$root/linker/wasm.args"
 module() {
   local name=$1; shift
   say "building $name.wasm"
-  # -Zlocation-detail would be nightly only; paths must not reach the module.
   RUSTFLAGS="${link[*]} $* --remap-path-prefix=$root=. --remap-path-prefix=$HOME=~" \
     cargo build --quiet -p tinyrustlm-wasm --target wasm32-unknown-unknown --profile wasm-release \
     --target-dir "$build/$name"
@@ -42,7 +41,7 @@ module() {
   "$pack" "$build/$name/wasm32-unknown-unknown/wasm-release/tinyrustlm_wasm.wasm" "$build/out" "$name" "${scalar[@]}"
   local simd=()
   [ "$name" = tinyrustlm ] && simd=(--enable-simd)
-  "$here/node_modules/.bin/wasm-opt" "${features[@]}" "${simd[@]}" -Oz --converge -g "$build/out/$name.wasm" -o "$build/$name.named.wasm"
+  "$here/node_modules/.bin/wasm-opt" "${features[@]}" "${simd[@]}" -Oz -g "$build/out/$name.wasm" -o "$build/$name.named.wasm"
   "$here/node_modules/.bin/wasm-opt" "${features[@]}" "${simd[@]}" --strip-debug --strip-producers --strip-target-features \
     "$build/$name.named.wasm" -o "$dist/$name.wasm"
 }
@@ -60,6 +59,6 @@ if [ "${1:-}" = --check ]; then
   cargo build --quiet --release -p tinyrustlm-cli
   for name in tinyrustlm tinyrustlm-scalar; do
     "$root/target/release/slm" size "$dist/$name.wasm" --budget 114KiB --names "$build/$name.named.wasm" \
-      --baseline "$here/size/$name.json"
+      --baseline "$root/linker/size/$name.json"
   done
 fi
