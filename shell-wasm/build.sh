@@ -59,6 +59,6 @@ if [ "${1:-}" = --check ]; then
   cargo build --quiet --release -p tinyrustlm-cli
   for name in tinyrustlm tinyrustlm-scalar; do
     "$root/target/release/slm" size "$dist/$name.wasm" --budget 114KiB --names "$build/$name.named.wasm" \
-      --baseline "$root/linker/size/$name.json"
+      $([ -f "$root/linker/size/$name.json" ] && echo "--baseline $root/linker/size/$name.json")
   done
 fi

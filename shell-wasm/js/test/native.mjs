@@ -22,7 +22,7 @@ const started = Date.now();
 const prompts = [];
 const expected = {};
 for (const simd of process.env.SIMD_ONLY ? [true] : [true, false]) {
-  const model = await load(path, { simd, maxModelBytes: 2 ** 31 - 1, context: 1024 });
+  const model = await load(path, { simd, maxModelBytes: 2 ** 31 - 1 });
   if (prompts.length === 0) {
     prompts.push(...TEXTS.map((text) => model.tokenize(text)));
     const lines = native(['logits', path], prompts.map((ids) => JSON.stringify({ ids }) + '\n').join(''));

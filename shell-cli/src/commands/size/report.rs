@@ -122,7 +122,12 @@ fn by_size(sizes: &BTreeMap<String, u64>) -> Vec<(&String, u64)> {
 
 /// The path of a Rust function without its hash, so that two builds can be compared.
 fn demangled(name: &str) -> String {
-    format!("{:#}", rustc_demangle::demangle(name))
+    let name = format!("{:#}", rustc_demangle::demangle(name));
+    // Names that a tool has already demangled still carry the hash.
+    match name.rsplit_once("::h") {
+        Some((path, hash)) if hash.len() == 16 && hash.bytes().all(|b| b.is_ascii_hexdigit()) => path.to_string(),
+        _ => name,
+    }
 }
 
 fn gzip(bytes: &[u8]) -> Result<u64, String> {
