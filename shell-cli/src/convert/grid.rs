@@ -226,7 +226,16 @@ mod tests {
                 let x = block.decode(dtype).map(bf16);
                 test.see(&x);
                 let found = recover(dtype, &x).unwrap();
-                assert_eq!(found.q, block.q, "{dtype:?}");
+                if dtype == Dtype::Q8_0 {
+                    // bf16 keeps 8 bits: the rounding of a code beyond 64 can come near half a step, and only there may
+                    // the neighbour be as good.
+                    for (found, code) in found.q.iter().zip(&block.q) {
+                        let (found, code) = (i32::from(*found as i8), i32::from(*code as i8));
+                        assert!((found - code).abs() <= i32::from(code.abs() > 64), "{found} for {code}");
+                    }
+                } else {
+                    assert_eq!(found.q, block.q, "{dtype:?}");
+                }
                 assert!((found.d.to_f32() / block.d.to_f32() - 1.0).abs() < 2e-3);
             }
             assert_eq!(test.verdict(), Some(dtype));
