@@ -132,8 +132,11 @@ pub fn compile(tokenizer_json: &[u8]) -> Result<Compiled, Failure> {
         })
         .collect();
     let special = |_: u32, text: &str| added.special.contains(text);
-    let shown =
-        |id: u32| strings[id as usize].as_deref().map_or(Vec::new(), |text| decoder.token(text, 0).0.into_bytes());
+    let shown = |id: u32| {
+        let text = strings[id as usize].as_deref().unwrap_or("");
+        let bytes = if byte_units { bytes::from_str(text) } else { None };
+        bytes.unwrap_or_else(|| text.as_bytes().to_vec())
+    };
     model.tables(&mut builder, id_count, |id| whole[id as usize], shown);
     texts(&mut builder, &mut model.header, &decoder, &strings, &special);
     let section = builder.write(&model.header);
