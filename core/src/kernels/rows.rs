@@ -3,8 +3,10 @@
 //! A 32-byte vector of a group holds 4 columns of 8 rows, so as 32-bit lanes each lane is one row, and as 16-bit lanes
 //! a lane holds two neighbouring columns:
 //!
-//!     q8_0   lane 2r: columns 0 (low byte), 1 (high)   lane 2r + 1: columns 2, 3
-//!     q4     lane 2r: nibbles 0 | 16 | 1 | 17           lane 2r + 1: nibbles 2 | 18 | 3 | 19
+//! ```text
+//! q8_0   lane 2r: columns 0 (low byte), 1 (high)   lane 2r + 1: columns 2, 3
+//! q4     lane 2r: nibbles 0 | 16 | 1 | 17           lane 2r + 1: nibbles 2 | 18 | 3 | 19
+//! ```
 //!
 //! Taking the low bytes (or one nibble) of all lanes gives columns (0, 2) of each row as 16-bit integers, the high ones
 //! columns (1, 3). One multiply-add of pairs with the activation codes (x0, x2) or (x1, x3) in every lane then adds two
