@@ -1,6 +1,7 @@
 //! The generation loop over a tiny model whose tokens are bytes. Masks of one token write any text.
 
 use std::sync::LazyLock;
+use tinyrustlm_core::container::{checksum, header};
 use tinyrustlm_core::diagnostics::{Shell, write_report, write_trace};
 use tinyrustlm_core::kernels::{Isa, Serial};
 use tinyrustlm_core::model::Model;
@@ -8,7 +9,7 @@ use tinyrustlm_core::plan::Plan;
 use tinyrustlm_core::sampler::{Bias, Preset, SamplerConfig};
 use tinyrustlm_core::session::{Event, Generation, Limits, LoopRule, Session};
 use tinyrustlm_core::stops::StopReason;
-use tinyrustlm_core::tokenizer::Tokenizer;
+use tinyrustlm_core::tokenizer::{Encode, Tokenizer};
 use tinyrustlm_core::{Block64, Code};
 
 const FILE: &[u8] = include_bytes!("../../fixtures/models/tiny-f32.slm");
@@ -293,4 +294,88 @@ fn a_trace_lists_every_candidate_with_its_fate() {
     let text = String::from_utf8(out[..len].to_vec()).unwrap();
     assert_eq!(text.matches("\"logit\":").count(), 100);
     assert!(text.contains("\"cut\":\"top_k\""));
+}
+
+/// The model, changed so that one token's values overflow: its first component is large, the others' is zero, and it is
+/// what the values are made of.
+fn poisoned(token: usize) -> Model<'static> {
+    let mut bytes = FILE.to_vec();
+    let container = *MODEL.container();
+    let columns = MODEL.config.hidden_size;
+    let mut first = |name: &str, value: &dyn Fn(usize) -> f32| {
+        let entry = container.entry(container.find(name).unwrap()).unwrap();
+        let from = entry.byte_offset as usize;
+        let rows = bytes[from..from + entry.byte_length as usize].chunks_mut(columns * 4);
+        rows.enumerate().for_each(|(row, bytes)| bytes[..4].copy_from_slice(&value(row).to_le_bytes()));
+    };
+    first("tok_embeddings.weight", &|row| if row == token { 1000.0 } else { 0.0 });
+    first("layers.0.wv.weight", &|_| 3e38);
+    let sum = checksum(&bytes);
+    bytes[header::CHECKSUM..header::CHECKSUM + 8].copy_from_slice(&sum.to_le_bytes());
+    let blocks = leak(Block64::count(bytes.len()));
+    let place: &'static mut [u8] = bytemuck::cast_slice_mut(blocks);
+    place[..bytes.len()].copy_from_slice(&bytes);
+    Model::parse(&place[..bytes.len()]).unwrap()
+}
+
+#[test]
+fn a_value_that_is_not_finite_ends_one_generation_and_no_other() {
+    let model = poisoned(200);
+    let before = checksum(model.container().bytes());
+    let plan = Plan::new(&model, 64, 16).unwrap();
+    let session = Session::new(&model, plan, leak(plan.block_count()), Isa::Scalar).unwrap();
+    let tokenizer = Tokenizer::parse(model.tokenizer_bytes()).unwrap();
+    let memory = leak(Generation::blocks(plan.vocab_size, plan.context));
+    let mut g = Generation::new(session, &tokenizer, &SamplerConfig::GREEDY, memory).unwrap();
+    let limits = Limits { max_new_tokens: 6, ignore_eos: true, ..Limits::default() };
+    let expected = finish(&mut g, PROMPT, &limits);
+    g.reset();
+    let mut out = vec![0; g.room()];
+    // In the prompt, then in the middle of an answer.
+    for prompt in [&[256, 200][..], PROMPT] {
+        g.begin(prompt, 0, &limits).unwrap();
+        let error = loop {
+            let mask = only(200);
+            let allowed = g.wants_token().then_some(&mask[..]);
+            match g.next(&Serial, allowed, &mut out) {
+                Ok(event) => assert_eq!(event.stop, None),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.code.name()[..9], *"NonFinite", "{error}");
+        assert_eq!((g.stop(), g.error()), (Some(StopReason::Error), Some(error)));
+        let mut report = vec![0; 8192];
+        let len = write_report(&g, &Shell::default(), &mut report).unwrap();
+        let report = String::from_utf8(report[..len].to_vec()).unwrap();
+        assert!(report.contains(&format!("\"numeric_code\":{}", error.number())), "{report}");
+        assert!(report.contains("\"stop_reason\":\"ERROR\""), "{report}");
+        assert_eq!(finish(&mut g, PROMPT, &limits), expected);
+    }
+    assert_eq!(checksum(model.container().bytes()), before);
+}
+
+#[test]
+fn ill_formed_text_from_a_host_touches_nothing() {
+    let mut g = generation(&SamplerConfig::GREEDY, 64);
+    let limits = Limits { max_new_tokens: 4, ..Limits::default() };
+    let expected = finish(&mut g, PROMPT, &limits);
+    let held = g.session().kv_len();
+    let text = b"ok \xC3(";
+    let tokenizer = *g.tokenizer();
+    let (mut scratch, mut ids) = (vec![0; tokenizer.scratch_words(text.len())], vec![0; tokenizer.max_ids(text.len())]);
+    let error = tokenizer.encode(text, Encode::default(), &mut scratch, &mut ids).unwrap_err();
+    assert_eq!((error.code, error.offset), (Code::InvalidUtf8, Some(3)));
+    assert_eq!(g.session().kv_len(), held);
+    assert_eq!(finish(&mut g, PROMPT, &limits), expected);
+}
+
+#[test]
+fn cancelling_within_a_character_keeps_what_there_was() {
+    let mut g = generation(&SamplerConfig::GREEDY, 64);
+    let (texts, stop) = write(&mut g, &[b'a' as u32, 0xF0, 0x9F], &Limits::default());
+    assert_eq!((texts.concat().as_str(), stop), ("a\u{FFFD}", Some(StopReason::Cancelled)));
+    assert!(g.incomplete_tail());
+    assert_eq!(g.generated(), [97, 0xF0, 0x9F]);
+    let limits = Limits { max_new_tokens: 4, ..Limits::default() };
+    assert_eq!(finish(&mut g, PROMPT, &limits), finish(&mut generation(&SamplerConfig::GREEDY, 64), PROMPT, &limits));
 }

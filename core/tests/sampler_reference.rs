@@ -213,7 +213,8 @@ fn logprobs_are_the_log_softmax_of_the_raw_logits() {
     let mut top = [Default::default(); 5];
     let denominator = sampler.logprobs(&logits, &mut top).unwrap();
     let expected = logits.iter().map(|&x| f64::from(x).exp()).sum::<f64>().ln();
-    assert!((denominator - expected).abs() < 1e-12);
+    // The terms are f32.
+    assert!((denominator - expected).abs() < 1e-7);
     let mut order: Vec<usize> = (0..300).collect();
     order.sort_by(|&a, &b| logits[b].total_cmp(&logits[a]));
     for (got, id) in top.iter().zip(order) {

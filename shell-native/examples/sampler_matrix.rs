@@ -4,15 +4,15 @@
 //!
 //! A row per setting, over the same prompts and seeds: tokens that differ from greedy, distinct tokens and 3-grams,
 //! longest repetition, mean log-probability under the model itself, mean survivors, largest lost mass, why generation
-//! ended, and the time of one choice next to that of one decoding step.
+//! ended, and the time of one choice next to that of one decoding step. Then a row per way to end, all greedy.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Instant;
 use tinyrustlm::core::kernels::Workers;
 use tinyrustlm::core::model::Model;
 use tinyrustlm::core::plan::Plan;
-use tinyrustlm::core::sampler::{Preset, PrngKind, Sampler, SamplerConfig, StageOrder};
-use tinyrustlm::core::session::{Generation, Limits, Session};
+use tinyrustlm::core::sampler::{Bias, Preset, PrngKind, Sampler, SamplerConfig, StageOrder};
+use tinyrustlm::core::session::{Generation, Limits, LoopRule, Session};
 use tinyrustlm::core::stops::StopReason;
 use tinyrustlm::core::tokenizer::{Encode, Tokenizer};
 use tinyrustlm::core::{Block64, Error};
@@ -104,6 +104,54 @@ fn cost(config: &SamplerConfig, logits: &[f32], transcript: &[u32]) -> Result<f6
     Ok(times[times.len() / 2])
 }
 
+/// Ways to end: a stop id against a stop string of the same text, end tokens early and banned, loops, the context's edge.
+fn endings(
+    generation: &mut Generation<'_, '_>,
+    workers: &dyn Workers,
+    prompt: &[u32],
+    limits: &Limits,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let plain = Limits { ignore_eos: true, ..*limits };
+    let mut out = vec![0; generation.room()];
+    let mut finish =
+        |generation: &mut Generation<'_, '_>, prompt: &[u32], limits: &Limits| -> Result<Vec<u32>, Error> {
+            generation.sampler().set_config(&SamplerConfig::GREEDY)?;
+            generation.begin(prompt, 0, limits)?;
+            while generation.is_running() {
+                generation.next(workers, None, &mut out)?;
+            }
+            Ok(generation.generated().to_vec())
+        };
+    let free = finish(generation, prompt, &plain)?;
+    let stop = free[free.len() / 2];
+    let text = generation.tokenizer().token_bytes(stop).to_vec();
+    let full: Vec<u32> = prompt.iter().copied().cycle().take(generation.session().context() - 3).collect();
+    let looping = Limits { loops: Some(LoopRule { max_period: 16, repetitions: 3 }), ..plain };
+    println!("\nending                         tokens  reason");
+    let mut row = |generation: &mut Generation<'_, '_>, name: &str, prompt: &[u32], limits: &Limits| {
+        finish(generation, prompt, limits).map(|ids| {
+            println!("{name:<30} {:>6}  {}", ids.len(), generation.stop().map_or("none", StopReason::name));
+        })
+    };
+    row(generation, "maximum", prompt, &plain)?;
+    generation.set_stops(&[stop], std::iter::empty(), false)?;
+    row(generation, &format!("stop id {stop}"), prompt, &plain)?;
+    generation.set_stops(&[], [text.as_slice()].into_iter(), false)?;
+    row(generation, &format!("stop string {:?}", String::from_utf8_lossy(&text)), prompt, &plain)?;
+    generation.set_stops(&[], std::iter::empty(), false)?;
+    let ends: Vec<u32> = generation.session().model().stops.ids().to_vec();
+    let forced: Vec<Bias> = ends.iter().take(1).map(|&id| Bias { id, value: 1e5 }).collect();
+    // The sampler keeps the list for as long as it lives.
+    generation.sampler().set_bias(Box::leak(forced.into_boxed_slice()))?;
+    row(generation, "end token forced", prompt, limits)?;
+    row(generation, "  the same, at least 8 tokens", prompt, &Limits { min_new_tokens: 8, ..*limits })?;
+    row(generation, "  the same, ignored", prompt, &plain)?;
+    generation.sampler().set_bias(&[])?;
+    row(generation, "loops of 16 tokens, 3 times", prompt, &looping)?;
+    row(generation, "prompt 3 short of the context", &full, &plain)?;
+    Ok(())
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
     let path = args.next().ok_or("usage: sampler_matrix MODEL.slm [TOKENS]")?;
@@ -171,5 +219,5 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             ends.join(", "),
         );
     }
-    Ok(())
+    endings(&mut generation, &workers, &prompts[1], &limits)
 }

@@ -1,11 +1,11 @@
-//! The memory of a session.
+//! The memory of a session or a conversation.
 
 use memmap2::MmapMut;
 use std::io;
 use tinyrustlm_core::Block64;
 use tinyrustlm_core::plan::Plan;
 
-/// What a plan asks for, in pages of its own that the system backs when they are first written.
+/// Zeroed blocks, in pages of its own that the system backs when they are first written.
 #[derive(Debug)]
 pub struct Memory {
     pages: MmapMut,
@@ -17,7 +17,15 @@ impl Memory {
     /// # Errors
     /// What the system says when it has not that much.
     pub fn new(plan: &Plan) -> io::Result<Self> {
-        let pages = MmapMut::map_anon(plan.bytes())?;
+        Self::of_blocks(plan.block_count())
+    }
+
+    /// Takes `count` blocks.
+    ///
+    /// # Errors
+    /// As [`Memory::new`].
+    pub fn of_blocks(count: usize) -> io::Result<Self> {
+        let pages = MmapMut::map_anon(count.saturating_mul(size_of::<Block64>()))?;
         #[cfg(target_os = "linux")]
         {
             // Worth up to a tenth of the time at long contexts; a system without it says no, which changes nothing.

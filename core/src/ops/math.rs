@@ -20,8 +20,8 @@ const COEFFICIENTS: [f32; 5] = [
     f32::from_bits(0x3e2a_aa49),
     f32::from_bits(0x3eff_fffe),
 ];
-/// Arguments are brought into this range first; both ends give normal numbers.
-const LEAST: f32 = -87.0;
+/// Arguments are brought into the range from here to 88 first; both ends give normal numbers.
+pub const LEAST: f32 = -87.0;
 const MOST: f32 = 88.0;
 
 /// exp of each lane, within 1.1 units in the last place on -87..88, and the value at the nearer end beyond.

@@ -6,6 +6,7 @@
 //! ascending order of id, and among equal scores the lower ids stay.
 
 use super::Cut;
+use super::scores::{Scores, most};
 use bytemuck::{Pod, Zeroable};
 
 /// One token in the running.
@@ -72,12 +73,63 @@ impl<'p> Selection<'p> {
         Self { pool, len: 0, keep, full, floor: f64::NEG_INFINITY, refused: f64::NEG_INFINITY }
     }
 
-    /// Offers the next id.
+    /// Offers every token, ids ascending.
+    pub(super) fn offer(&mut self, scores: &Scores<'_>) {
+        self.raise_floor(scores);
+        for from in scores.starts() {
+            match scores.plain(from) {
+                Some(logits) => {
+                    let most = most(logits);
+                    if most <= self.floor {
+                        self.refuse(most);
+                        continue;
+                    }
+                    for (id, &logit) in (from as u32..).zip(logits) {
+                        self.consider(id, f64::from(logit));
+                    }
+                }
+                None => scores.run(from).each().for_each(|(id, score)| self.consider(id, score)),
+            }
+        }
+    }
+
+    /// Of many runs, each has its best; the `keep`-th of these bests is not above the `keep`-th of all scores.
+    fn raise_floor(&mut self, scores: &Scores<'_>) {
+        let runs = scores.starts().count();
+        let per_place = runs.div_ceil(self.pool.len().max(1)).max(1);
+        let places = runs.div_ceil(per_place);
+        if places <= self.keep {
+            return;
+        }
+        for (at, from) in scores.starts().enumerate() {
+            let best = match scores.plain(from) {
+                Some(logits) => most(logits),
+                None => scores.run(from).each().fold(f64::NEG_INFINITY, |best, (_, score)| best.max(score)),
+            };
+            if let Some(place) = self.pool.get_mut(at / per_place) {
+                let first = at % per_place == 0;
+                *place = Candidate::new(0, if first { best } else { best.max(place.score) });
+            }
+        }
+        self.len = places;
+        self.prune();
+        // A score as good as the floor has to come in.
+        self.floor = self.floor.next_down();
+        self.refused = f64::NEG_INFINITY;
+        self.len = 0;
+    }
+
     #[inline(always)]
-    pub(super) fn push(&mut self, id: u32, score: f64) {
+    fn consider(&mut self, id: u32, score: f64) {
         if score > self.floor {
             self.take(id, score);
-        } else if score > self.refused {
+        } else {
+            self.refuse(score);
+        }
+    }
+
+    fn refuse(&mut self, score: f64) {
+        if score > self.refused {
             self.refused = score;
         }
     }
@@ -86,7 +138,7 @@ impl<'p> Selection<'p> {
         if self.len >= self.full {
             self.prune();
             if score <= self.floor {
-                self.refused = self.refused.max(score);
+                self.refuse(score);
                 return;
             }
         }
@@ -154,67 +206,77 @@ impl<'p> Selection<'p> {
     /// The number selected, now sorted at the front of the pool, and the best score that was turned away.
     pub(super) fn finish(mut self) -> (usize, f64) {
         self.prune();
-        if let Some(best) = self.pool.get_mut(..self.len) {
-            sort(best);
+        if let Some((best, other)) = self.pool.split_at_mut_checked(self.pool.len() / 2)
+            && let (Some(best), Some(other)) = (best.get_mut(..self.len), other.get_mut(..self.len))
+        {
+            sort(best, other);
         }
         (self.len, self.refused)
     }
 }
 
-/// Sorts by score, best first, equal scores by ascending id. Heap sort: in place, O(n log n) always.
-pub(super) fn sort(candidates: &mut [Candidate]) {
-    let len = candidates.len();
-    for root in (0..len / 2).rev() {
-        sift(candidates, root, len);
-    }
-    for end in (1..len).rev() {
-        swap(candidates, 0, end);
-        sift(candidates, 0, end);
-    }
-}
-
-/// Whether `a` stands behind `b`.
-fn behind(a: Option<&Candidate>, b: Option<&Candidate>) -> bool {
-    match (a, b) {
-        (Some(a), Some(b)) => a.score < b.score || (a.score == b.score && a.id > b.id),
-        _ => false,
-    }
-}
-
-fn swap(candidates: &mut [Candidate], a: usize, b: usize) {
-    if let Ok([a, b]) = candidates.get_disjoint_mut([a, b]) {
-        core::mem::swap(a, b);
-    }
-}
-
-/// Restores the heap (hindmost at the root) below `root` in the first `end` candidates.
-fn sift(candidates: &mut [Candidate], mut root: usize, end: usize) {
-    let Some(heap) = candidates.get_mut(..end) else { return };
-    loop {
-        let mut child = root.saturating_mul(2).saturating_add(1);
-        let next = child.saturating_add(1);
-        if behind(heap.get(next), heap.get(child)) {
-            child = next;
+/// Sorts by score, best first, and keeps the order of equals: by the bytes of the key, from the lowest. `other` is room
+/// of the same length. O(n) whatever the scores.
+fn sort(candidates: &mut [Candidate], other: &mut [Candidate]) {
+    let (mut from, mut to) = (candidates, other);
+    let mut moved = false;
+    for shift in [0u32, 8, 16, 24, 32, 40, 48, 56] {
+        let digit = |c: &Candidate| (!key(c.score) >> shift & 255) as usize;
+        let mut places = [0usize; 256];
+        for c in from.iter() {
+            if let Some(count) = places.get_mut(digit(c)) {
+                *count = count.saturating_add(1);
+            }
         }
-        if !behind(heap.get(child), heap.get(root)) {
-            return;
+        // Scores made of f32 have the same low bytes throughout.
+        if places.contains(&from.len()) {
+            continue;
         }
-        swap(heap, root, child);
-        root = child;
+        let mut next = 0usize;
+        for place in places.iter_mut() {
+            next = next.saturating_add(core::mem::replace(place, next));
+        }
+        for c in from.iter() {
+            if let Some(place) = places.get_mut(digit(c)) {
+                if let Some(slot) = to.get_mut(*place) {
+                    *slot = *c;
+                }
+                *place = place.saturating_add(1);
+            }
+        }
+        core::mem::swap(&mut from, &mut to);
+        moved = !moved;
+    }
+    if moved {
+        for (slot, c) in to.iter_mut().zip(from.iter()) {
+            *slot = *c;
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::SamplerConfig;
     use super::*;
     use std::vec::Vec;
 
     fn check(scores: &[f64], keep: usize) {
         let mut pool = std::vec![Candidate::zeroed(); 2048];
+        let logits: Vec<f32> = scores.iter().map(|&score| score as f32).collect();
+        let scores: Vec<f64> = logits.iter().map(|&logit| f64::from(logit)).collect();
+        let config = SamplerConfig::GREEDY;
+        let marks = std::vec![0; logits.len()];
+        let offered = Scores {
+            logits: &logits,
+            marks: &marks,
+            bias: &[],
+            allowed: None,
+            banning: 0,
+            adjusting: 0,
+            config: &config,
+        };
         let mut selection = Selection::new(&mut pool, keep);
-        for (id, &score) in scores.iter().enumerate() {
-            selection.push(id as u32, score);
-        }
+        selection.offer(&offered);
         let (len, refused) = selection.finish();
         let got: Vec<(u32, f64)> = pool[..len].iter().map(|c| (c.id, c.score)).collect();
         let mut all: Vec<(u32, f64)> = scores.iter().enumerate().map(|(i, &s)| (i as u32, s)).collect();

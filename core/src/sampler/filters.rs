@@ -5,48 +5,103 @@
 //! weight of its survivors.
 
 use super::Cut;
-use super::candidates::{Candidate, sort};
+use super::candidates::Candidate;
 use super::config::{SamplerConfig, StageOrder};
-use super::scores::Scores;
-use libm::{exp, log};
+use super::exp::{LEAST, exp};
+use super::scores::{RUN, Scores};
+use crate::kernels::{Isa, Lanes, Task};
+use crate::ops;
+use libm::log;
+
+/// The logarithm of a score's weight.
+fn log_weight(score: f64, best: f64, temperature: f64) -> f64 {
+    let x = (score - best) / temperature;
+    if x > LEAST { x } else { LEAST }
+}
 
 /// What the survivors of the stages so far weigh together.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mass {
     /// Sum of weights.
-    total: f64,
+    pub total: f64,
     /// Sum of weight times log weight.
     log_total: f64,
 }
 
 impl Mass {
-    const NONE: Self = Self { total: 0.0, log_total: 0.0 };
+    pub(super) const NONE: Self = Self { total: 0.0, log_total: 0.0 };
 
     fn add(&mut self, log_weight: f64, weight: f64) {
         self.total += weight;
-        if weight > 0.0 {
-            self.log_total += weight * log_weight;
-        }
+        self.log_total += weight * log_weight;
     }
 
     /// The mass of the candidates still in the running, best first.
     fn of(candidates: &[Candidate], best: f64, temperature: f64) -> Self {
         let mut mass = Self::NONE;
         for c in candidates.iter().filter(|c| c.alive()) {
-            mass.add((c.score - best) / temperature, c.probability);
+            mass.add(log_weight(c.score, best, temperature), c.probability);
         }
         mass
     }
 }
 
-/// Runs every truncating stage. `candidates` is what top-k left (or the best 1,024), `scratch` as long again; `scores`
-/// is given when top-k is off, so that the distribution is that of the whole vocabulary.
-/// Returns the probability of what was lost because the candidates have only so many places.
+/// The mass of the tokens that may be chosen and are not listed: f32, 32 tokens at a time in the lanes of the numeric
+/// law, and their sums in f64. `last` is the hindmost that is listed, if any is.
+pub(super) struct Rest<'s> {
+    pub scores: &'s Scores<'s>,
+    pub best: f64,
+    pub temperature: f64,
+    pub last: Option<Candidate>,
+}
+
+impl Task for Rest<'_> {
+    type Out = Mass;
+
+    #[inline(always)]
+    fn run<V: Lanes>(self) -> Mass {
+        let Self { scores, best, temperature, last } = self;
+        let scale = 1.0 / temperature;
+        let (edge, edge_id) = last.map_or((f64::INFINITY, u32::MAX), |c| (c.score, c.id));
+        let mut mass = Mass::NONE;
+        for from in scores.starts() {
+            let mut logs = [ops::math::LEAST; RUN];
+            let listed = |id: u32, score: f64| score > edge || (score == edge && id <= edge_id);
+            match scores.plain(from) {
+                Some(logits) => {
+                    for (log, (id, &logit)) in logs.iter_mut().zip((from as u32..).zip(logits)) {
+                        let score = f64::from(logit);
+                        *log = if listed(id, score) { ops::math::LEAST } else { ((score - best) * scale) as f32 };
+                    }
+                }
+                None => {
+                    let run = scores.run(from);
+                    for (log, (id, score)) in logs.iter_mut().zip(run.each()) {
+                        *log = if listed(id, score) { ops::math::LEAST } else { ((score - best) * scale) as f32 };
+                    }
+                }
+            }
+            let (mut total, mut log_total) = (V::zero(), V::zero());
+            for logs in logs.as_chunks().0 {
+                let logs = V::load(logs).max(V::splat(ops::math::LEAST));
+                let weights = ops::math::exp(logs);
+                total = total.add(weights);
+                log_total = log_total.add(weights.mul(logs));
+            }
+            mass.total += f64::from(total.sum());
+            mass.log_total += f64::from(log_total.sum());
+        }
+        mass
+    }
+}
+
+/// Runs every truncating stage. `candidates` is what top-k left (or the best 1,024); `rest` is given when there are
+/// tokens beside them that no stage has removed. Returns the probability of those.
 pub(super) fn truncate(
     config: &SamplerConfig,
     candidates: &mut [Candidate],
-    scratch: &mut [Candidate],
-    scores: Option<&Scores<'_>>,
+    rest: Option<&Scores<'_>>,
+    isa: Isa,
 ) -> f64 {
     let best = candidates.first().map_or(0.0, |c| c.score);
     let temperature = match config.order {
@@ -54,18 +109,13 @@ pub(super) fn truncate(
         StageOrder::TemperatureLast => 1.0,
     };
     weigh(candidates, best, temperature);
-    let listed = Mass::of(candidates, best, temperature);
-    let mut mass = listed;
-    if let Some(scores) = scores {
-        mass = Mass::NONE;
-        scores.each(|_, score| {
-            let log_weight = (score - best) / temperature;
-            mass.add(log_weight, exp(log_weight));
-        });
-    }
+    let mut mass = Mass::of(candidates, best, temperature);
     let mut lost = 0.0;
-    if mass.total > listed.total {
-        lost = 1.0 - listed.total / mass.total;
+    if let Some(scores) = rest {
+        let rest = isa.run(Rest { scores, best, temperature, last: candidates.last().copied() });
+        mass.total += rest.total;
+        mass.log_total += rest.log_total;
+        lost = rest.total / mass.total;
     }
 
     if config.top_p < 1.0 {
@@ -86,7 +136,7 @@ pub(super) fn truncate(
         mass = Mass::of(candidates, best, temperature);
     }
     if config.typical_p < 1.0 {
-        typical(candidates, scratch, mass, best, temperature, config.typical_p);
+        typical(candidates, mass, best, temperature, config.typical_p);
     }
     if config.order == StageOrder::TemperatureLast {
         weigh(candidates, best, config.temperature);
@@ -96,8 +146,15 @@ pub(super) fn truncate(
 
 /// Gives every candidate its weight.
 fn weigh(candidates: &mut [Candidate], best: f64, temperature: f64) {
-    for c in candidates.iter_mut() {
-        c.probability = exp((c.score - best) / temperature);
+    for part in candidates.chunks_mut(RUN) {
+        let mut weights = [0.0; RUN];
+        for (weight, c) in weights.iter_mut().zip(&*part) {
+            *weight = log_weight(c.score, best, temperature);
+        }
+        exp(&mut weights);
+        for (c, weight) in part.iter_mut().zip(weights) {
+            c.probability = weight;
+        }
     }
 }
 
@@ -114,39 +171,34 @@ fn cut_from(candidates: &mut [Candidate], stage: Cut, mut gone: impl FnMut(&Cand
 
 /// Locally typical sampling: keeps the candidates whose information is closest to the entropy, up to the one at which
 /// `limit` of the mass is reached, with every other that is just as close.
-fn typical(
-    candidates: &mut [Candidate],
-    scratch: &mut [Candidate],
-    mass: Mass,
-    best: f64,
-    temperature: f64,
-    limit: f64,
-) {
+///
+/// Along the ranking information rises, so the distance falls and then rises: the nearest lie around one place, and a
+/// walk from there to both sides meets them in order.
+fn typical(candidates: &mut [Candidate], mass: Mass, best: f64, temperature: f64, limit: f64) {
     let log_total = log(mass.total);
     let entropy = log_total - mass.log_total / mass.total;
-    // Distance of a candidate's information -log p from the entropy.
-    let distance = |c: &Candidate| {
-        let information = log_total - (c.score - best) / temperature;
-        (information - entropy).abs()
-    };
-    let mut len = 0usize;
-    for (rank, c) in (0u32..).zip(candidates.iter()).filter(|(_, c)| c.alive()) {
-        if let Some(slot) = scratch.get_mut(len) {
-            *slot = Candidate { probability: c.probability, ..Candidate::new(rank, -distance(c)) };
-            len = len.saturating_add(1);
+    // How far a candidate's information -log p lies above the entropy.
+    let above = |c: &Candidate| log_total - log_weight(c.score, best, temperature) - entropy;
+    let alive = candidates.iter().filter(|c| c.alive()).count();
+    let Some(ranked) = candidates.get(..alive) else { return };
+    let (low, high) = ranked.split_at_checked(ranked.partition_point(|c| above(c) < 0.0)).unwrap_or_default();
+    let (mut low, mut high) = (low.iter().rev().peekable(), high.iter().peekable());
+    let mut sum = 0.0;
+    let mut radius = f64::INFINITY;
+    loop {
+        let nearer = match (low.peek(), high.peek()) {
+            (Some(a), Some(b)) => above(a).abs() <= above(b).abs(),
+            (a, _) => a.is_some(),
+        };
+        let Some(c) = (if nearer { low.next() } else { high.next() }) else { break };
+        sum += c.probability;
+        if sum >= limit * mass.total {
+            radius = above(c).abs();
+            break;
         }
     }
-    let Some(nearest) = scratch.get_mut(..len) else { return };
-    sort(nearest);
-    let mut sum = 0.0;
-    let crossing = nearest.iter().find(|c| {
-        sum += c.probability;
-        sum >= limit * mass.total
-    });
-    let Some(crossing) = crossing else { return };
-    let radius = -crossing.score;
     for c in candidates.iter_mut().filter(|c| c.alive()) {
-        if distance(c) > radius {
+        if above(c).abs() > radius {
             c.cut = Cut::TypicalP as u32;
         }
     }
@@ -160,14 +212,8 @@ pub(super) fn normalise(candidates: &mut [Candidate]) -> usize {
         total += c.probability;
         survivors = survivors.saturating_add(1);
     }
-    // Typical sampling may leave only candidates whose weight under the final temperature is 0.
-    let even = total <= 0.0;
     for c in candidates.iter_mut() {
-        c.probability = match (c.alive(), even) {
-            (false, _) => 0.0,
-            (true, false) => c.probability / total,
-            (true, true) => 1.0 / survivors as f64,
-        };
+        c.probability = if c.alive() { c.probability / total } else { 0.0 };
     }
     survivors
 }

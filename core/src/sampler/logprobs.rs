@@ -2,8 +2,9 @@
 
 use super::Sampler;
 use super::candidates::Selection;
+use super::filters::Rest;
 use crate::error::{Code, Error};
-use libm::{exp, log};
+use libm::log;
 
 /// A token with its log-probability.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -22,18 +23,17 @@ impl Sampler<'_> {
     /// Call it before [`Sampler::sample`] of the same step: both use the same memory.
     ///
     /// # Errors
-    /// Logits of another length than the vocabulary or not finite.
+    /// Logits of another length than the vocabulary.
     pub fn logprobs(&mut self, logits: &[f32], top: &mut [LogProb]) -> Result<f64, Error> {
         let Some(&first) = logits.first() else { return Err(Error::new(Code::LogitsLength)) };
-        let (scores, pool) = self.scores(logits, None)?;
-        let best = logits.iter().fold(first, |best, &x| if x > best { x } else { best });
-        let mut total = 0.0;
+        let isa = self.isa;
+        let (mut scores, pool) = self.scores(logits, None)?;
+        (scores.banning, scores.adjusting) = (0, 0);
+        let best = f64::from(logits.iter().fold(first, |best, &x| if x > best { x } else { best }));
         let mut selection = Selection::new(pool, top.len().clamp(1, super::MAX_CANDIDATES));
-        for (id, &logit) in (0u32..).zip(scores.logits) {
-            total += exp(f64::from(logit) - f64::from(best));
-            selection.push(id, f64::from(logit));
-        }
-        let denominator = f64::from(best) + log(total);
+        selection.offer(&scores);
+        let mass = isa.run(Rest { scores: &scores, best, temperature: 1.0, last: None });
+        let denominator = best + log(mass.total);
         let (len, _) = selection.finish();
         for (slot, c) in top.iter_mut().zip(self.pool.iter().take(len)) {
             *slot = LogProb { id: c.id, logprob: c.score - denominator };

@@ -3,7 +3,7 @@
 //! The stages, in the default order: finite check; bans and constraints; minimum-length ban of the end tokens; bias;
 //! penalties; temperature 0: the best, equal scores to the lower id; temperature; top-k; softmax; top-p; min-p;
 //! typical-p; renormalisation; one draw. Every stage works on the distribution renormalised over what the stage before
-//! left. Scores and probabilities are f64, sums run in the order stated, and exp and log are libm's, so the same seed
+//! left. Scores and probabilities are f64, sums run in the order stated, exp is our own and log libm's, so the same seed
 //! and profile give the same token on every backend. `SPEC.md` section 9 has the formulas.
 //!
 //! ```text
@@ -12,6 +12,7 @@
 
 mod candidates;
 mod config;
+mod exp;
 mod filters;
 mod logprobs;
 mod prng;
@@ -24,6 +25,7 @@ pub use prng::{Pcg32, philox4x32_10};
 pub use scores::Bias;
 
 use crate::error::{Code, Error};
+use crate::kernels::Isa;
 use crate::limits::MAX_CANDIDATES;
 use crate::memory::Block64;
 use candidates::Selection;
@@ -86,6 +88,7 @@ pub struct Sampler<'m> {
     marks: &'m mut [u32],
     bias: &'m [Bias],
     draws: Draws,
+    isa: Isa,
     traced: usize,
     listed: usize,
 }
@@ -112,7 +115,16 @@ impl<'m> Sampler<'m> {
         let marks: &mut [u32] = bytemuck::try_cast_slice_mut(rest).map_err(|_| short)?;
         let marks = marks.get_mut(..vocab).ok_or(short)?;
         marks.fill(0);
-        Ok(Self { config: *config, pool, marks, bias: &[], draws: Draws::new(config, 0), traced: 0, listed: 0 })
+        Ok(Self {
+            config: *config,
+            pool,
+            marks,
+            bias: &[],
+            draws: Draws::new(config, 0),
+            isa: Isa::baseline(),
+            traced: 0,
+            listed: 0,
+        })
     }
 
     /// The profile.
@@ -197,6 +209,11 @@ impl<'m> Sampler<'m> {
         }
     }
 
+    /// Sets the instruction set, which changes no bit.
+    pub fn set_isa(&mut self, isa: Isa) {
+        self.isa = isa;
+    }
+
     /// Keeps at least the best `n` (up to 1,024) in [`Sampler::candidates`], also when a stage cuts them.
     pub fn trace(&mut self, n: usize) {
         self.traced = n.min(MAX_CANDIDATES);
@@ -218,7 +235,7 @@ impl<'m> Sampler<'m> {
     pub fn sample(&mut self, logits: &[f32], allowed: Option<&[u32]>, may_end: bool) -> Result<Choice, Error> {
         self.listed = 0;
         let config = self.config;
-        let (k, traced) = (config.top_k as usize, self.traced);
+        let (k, traced, isa) = (config.top_k as usize, self.traced, self.isa);
         let greedy = config.temperature == 0.0;
         let keep = match (greedy, k) {
             (true, _) => 1,
@@ -231,7 +248,7 @@ impl<'m> Sampler<'m> {
         }
         scores.check_finite()?;
         let mut selection = Selection::new(pool, keep.max(traced));
-        scores.each(|id, score| selection.push(id, score));
+        selection.offer(&scores);
         let (mut len, refused) = selection.finish();
         let Some(&best) = pool.first().filter(|_| len > 0) else { return self.force_end() };
 
@@ -239,16 +256,16 @@ impl<'m> Sampler<'m> {
         let last = pool.get(len.min(keep).saturating_sub(1)).copied().unwrap_or(best);
         if !greedy && k > 0 && refused == last.score {
             let known = pool.get(len.saturating_sub(1)).map_or(0, |c| c.id);
-            scores.each(|id, score| {
-                if id > known && score == last.score && len < MAX_CANDIDATES {
-                    if let Some(slot) = pool.get_mut(len) {
+            for from in scores.starts() {
+                for (id, score) in scores.run(from).each().filter(|&(id, score)| id > known && score == last.score) {
+                    if let Some(slot) = pool.get_mut(len).filter(|_| len < MAX_CANDIDATES) {
                         *slot = Candidate::new(id, score);
+                        len = len.saturating_add(1);
                     }
-                    len = len.saturating_add(1);
                 }
-            });
+            }
         }
-        let Some((candidates, scratch)) = pool.split_at_mut_checked(len) else { return self.force_end() };
+        let Some(candidates) = pool.get_mut(..len) else { return self.force_end() };
         for (rank, c) in candidates.iter_mut().enumerate() {
             let in_rank = rank < keep || (!greedy && k > 0 && c.score == last.score);
             c.cut = if in_rank { Cut::None } else { Cut::TopK } as u32;
@@ -263,7 +280,8 @@ impl<'m> Sampler<'m> {
             self.listed = len;
             return Ok(choice);
         }
-        choice.lost_mass = filters::truncate(&config, candidates, scratch, (k == 0).then_some(&scores));
+        let rest = (k == 0 && refused > f64::NEG_INFINITY).then_some(&scores);
+        choice.lost_mass = filters::truncate(&config, candidates, rest, isa);
         choice.survivors = filters::normalise(candidates) as u32;
         let draw = self.draws.next();
         let u = f64::from(draw) * (1.0 / 4_294_967_296.0);

@@ -44,6 +44,36 @@ pub(super) struct Scores<'s> {
     pub config: &'s SamplerConfig,
 }
 
+/// Tokens that are looked at together.
+pub(super) const RUN: usize = 32;
+static_assertions::const_assert_eq!(RUN, u32::BITS as usize);
+
+/// The highest of a run's logits.
+#[inline(always)]
+pub(super) fn most(logits: &[f32; RUN]) -> f64 {
+    let mut most = [f32::NEG_INFINITY; 8];
+    for part in logits.as_chunks::<8>().0 {
+        for (most, &x) in most.iter_mut().zip(part) {
+            *most = if x > *most { x } else { *most };
+        }
+    }
+    f64::from(most.into_iter().fold(f32::NEG_INFINITY, |most, x| if x > most { x } else { most }))
+}
+
+/// The tokens of a run that may be chosen, moved together.
+pub(super) struct Run {
+    pub len: usize,
+    pub ids: [u32; RUN],
+    pub scores: [f64; RUN],
+}
+
+impl Run {
+    /// Ids and scores.
+    pub(super) fn each(&self) -> impl Iterator<Item = (u32, f64)> {
+        self.ids.iter().copied().zip(self.scores.iter().copied()).take(self.len)
+    }
+}
+
 impl Scores<'_> {
     /// Refuses NaN and infinities.
     pub(super) fn check_finite(&self) -> Result<(), Error> {
@@ -55,26 +85,49 @@ impl Scores<'_> {
         Err(Error::new(Code::NonFiniteLogit).entry(index as u32))
     }
 
-    /// Calls `each` with every allowed id, ascending, and its score.
+    /// The logits of a run in which every token may be chosen and nothing is known of any: they are its scores.
     #[inline(always)]
-    pub(super) fn each(&self, mut each: impl FnMut(u32, f64)) {
-        for (id, (&logit, &marks)) in (0u32..).zip(self.logits.iter().zip(self.marks)) {
-            if let Some(allowed) = self.allowed {
-                let word = allowed.get((id >> 5) as usize).copied().unwrap_or(0);
-                if word >> (id & 31) & 1 == 0 {
-                    continue;
-                }
-            }
-            if marks & self.banning != 0 {
+    pub(super) fn plain(&self, from: usize) -> Option<&[f32; RUN]> {
+        // A run is as long as a word of the mask has bits.
+        if self.allowed.is_some_and(|words| words.get(from / RUN) != Some(&u32::MAX)) {
+            return None;
+        }
+        let marks = self.marks.get(from..)?.first_chunk::<RUN>()?;
+        let known = marks.iter().fold(0, |all, marks| all | marks);
+        if known & (self.banning | self.adjusting) == 0 { self.logits.get(from..)?.first_chunk() } else { None }
+    }
+
+    /// The tokens that may be chosen among the [`RUN`] from `from` on.
+    #[inline(never)]
+    pub(super) fn run(&self, from: usize) -> Run {
+        let mut run = Run { len: 0, ids: [0; RUN], scores: [0.0; RUN] };
+        let allowed = self.allowed.map_or(u32::MAX, |words| words.get(from / RUN).copied().unwrap_or(0));
+        let tokens = self.logits.iter().zip(self.marks).skip(from).take(RUN);
+        for (at, (&logit, &marks)) in (0u32..).zip(tokens) {
+            if allowed >> (at & 31) & 1 == 0 || marks & self.banning != 0 {
                 continue;
             }
+            let id = (from as u32).wrapping_add(at);
             let score = f64::from(logit);
-            each(id, if marks & self.adjusting == 0 { score } else { self.adjusted(id, score, marks) });
+            let score = if marks & self.adjusting == 0 { score } else { self.adjusted(id, score, marks) };
+            // A bias may ban.
+            if score == f64::NEG_INFINITY {
+                continue;
+            }
+            if let (Some(i), Some(s)) = (run.ids.get_mut(run.len), run.scores.get_mut(run.len)) {
+                (*i, *s) = (id, score);
+                run.len = run.len.saturating_add(1);
+            }
         }
+        run
+    }
+
+    /// Where each run begins.
+    pub(super) fn starts(&self) -> impl Iterator<Item = usize> + use<> {
+        (0..self.logits.len()).step_by(RUN)
     }
 
     /// The score of a token with bias or penalties.
-    #[inline(never)]
     fn adjusted(&self, id: u32, mut score: f64, marks: u32) -> f64 {
         if marks & BIASED != 0
             && let Ok(at) = self.bias.binary_search_by_key(&id, |b| b.id)

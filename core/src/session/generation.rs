@@ -159,6 +159,7 @@ impl<'a, 'm> Generation<'a, 'm> {
         let transcript: &mut [u32] = bytemuck::try_cast_slice_mut(rest).map_err(|_| short)?;
         let transcript = transcript.get_mut(..session.context()).ok_or(short)?;
         let mut sampler = Sampler::new(config, vocab, sampling)?;
+        sampler.set_isa(session.isa());
         for id in (0..vocab as u32).filter(|&id| tokenizer.is_special(id)) {
             sampler.exempt(id);
         }

@@ -62,6 +62,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         if !args.json && broken.is_none() {
             broken = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).err();
         }
+        broken.is_none()
     });
     if let Some(error) = broken {
         return Err(error.into());
@@ -102,7 +103,9 @@ pub fn explained(error: Error, context: usize) -> Failure {
             ),
         ),
         Code::EmptyPrompt => Failure::new(Kind::Usage, "the prompt has no tokens"),
-        Code::TokenRange => Failure::new(Kind::Usage, describe(error, None)),
+        Code::TokenRange | Code::InvalidMinimumLength | Code::InvalidLoopRule => {
+            Failure::new(Kind::Usage, describe(error, None))
+        }
         _ => malformed(error),
     }
 }

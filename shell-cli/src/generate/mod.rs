@@ -15,7 +15,7 @@ use tinyrustlm::core::diagnostics::{Shell, write_report, write_trace};
 use tinyrustlm::core::kernels::Workers;
 use tinyrustlm::core::model::Model;
 use tinyrustlm::core::plan::{DEFAULT_BATCH, DEFAULT_CONTEXT, Plan};
-use tinyrustlm::core::sampler::SamplerConfig;
+use tinyrustlm::core::sampler::{Bias, SamplerConfig};
 use tinyrustlm::core::session::{Generation, Limits, Session};
 use tinyrustlm::core::tokenizer::{Encode, Tokenizer};
 use tinyrustlm::core::{Block64, Code, Error};
@@ -47,6 +47,7 @@ pub struct Room {
     plan: Plan,
     memory: Memory,
     blocks: Vec<Block64>,
+    bias: Vec<Bias>,
 }
 
 impl Room {
@@ -67,7 +68,7 @@ impl Room {
                 _ => Failure::new(Kind::Usage, describe(e, None)),
             })?;
         let blocks = vec![Block64::ZERO; Generation::blocks(plan.vocab_size, plan.context)];
-        Ok(Self { memory: Memory::new(&plan)?, plan, blocks })
+        Ok(Self { memory: Memory::new(&plan)?, plan, blocks, bias: Vec::new() })
     }
 
     /// The generation.
@@ -86,6 +87,9 @@ impl Room {
         let mut generation = Generation::new(session, tokenizer, config, &mut self.blocks).map_err(usage)?;
         let strings = options.stop.iter().map(|s| s.as_bytes());
         generation.set_stops(&options.stop_id, strings, options.include_stop).map_err(usage)?;
+        self.bias = options.bias.clone();
+        self.bias.sort_by_key(|bias| bias.id);
+        generation.sampler().set_bias(&self.bias).map_err(usage)?;
         if options.explain > 0 {
             generation.sampler().trace(options.explain);
         }
@@ -119,7 +123,8 @@ pub fn encode(model: &Model<'_>, tokenizer: &Tokenizer<'_>, text: &str, specials
     Ok(ids)
 }
 
-/// Generates from `prompt` to the end and hands each piece of text to `show`.
+/// Generates from `prompt` to the end and hands each piece of text to `show`, which says whether to go on: if not,
+/// generation is cancelled. It is asked between parts of the prompt too.
 ///
 /// # Errors
 /// The error that kept generation from starting or ended it, with what there was by then.
@@ -130,7 +135,7 @@ pub fn generate(
     turn: u32,
     limits: &Limits,
     explain: usize,
-    mut show: impl FnMut(&str),
+    mut show: impl FnMut(&str) -> bool,
 ) -> Result<Answer, (Error, Box<Answer>)> {
     let start = Instant::now();
     let mut out = vec![0; generation.room()];
@@ -148,7 +153,9 @@ pub fn generate(
                         answer.steps.push(trace(generation, &token, explain));
                     }
                 }
-                show(&text);
+                if !show(&text) {
+                    generation.cancel();
+                }
             }
             Err(error) => failed = Some(error),
         }

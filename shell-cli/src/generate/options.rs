@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Kind};
 use tinyrustlm::core::kernels::Isa;
 use tinyrustlm::core::model::Model;
-use tinyrustlm::core::sampler::{OnAllMasked, Preset, PrngKind, SamplerConfig, StageOrder};
+use tinyrustlm::core::sampler::{Bias, OnAllMasked, Preset, PrngKind, SamplerConfig, StageOrder};
 use tinyrustlm::core::session::{Limits, LoopRule};
 use tinyrustlm::{Threads, describe, detect};
 
@@ -29,22 +29,22 @@ pub struct SamplingArgs {
     #[arg(long)]
     pub preset: Option<String>,
     /// 0 is greedy.
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     pub temperature: Option<f64>,
     /// Keep so many candidates, at most 1024; 0 is off.
     #[arg(long)]
     pub top_k: Option<u32>,
     /// Keep the best candidates up to this mass; 1 is off.
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     pub top_p: Option<f64>,
     /// Keep candidates at least this probable relative to the best; 0 is off.
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     pub min_p: Option<f64>,
     /// Keep the most typical candidates up to this mass; 1 is off.
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     pub typical_p: Option<f64>,
     /// Factor against tokens of the transcript; 1 is off.
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     pub repetition_penalty: Option<f64>,
     /// Subtracted per generated occurrence; 0 is off.
     #[arg(long, allow_negative_numbers = true)]
@@ -91,6 +91,9 @@ pub struct SamplingArgs {
     /// Show how each token was chosen: a table of so many candidates on stderr, or `steps` with --json.
     #[arg(long, value_name = "ROWS", num_args = 0..=1, default_value_t = 0, default_missing_value = "8")]
     pub explain: usize,
+    /// Add VALUE to the logit of token ID; -inf bans it. May be given several times.
+    #[arg(long, value_name = "ID=VALUE", value_parser = parse_bias)]
+    pub bias: Vec<Bias>,
     /// Positions to plan memory for [default: the model's, at most 2048].
     #[arg(long)]
     pub context: Option<usize>,
@@ -127,6 +130,12 @@ fn parse_loop(text: &str) -> Result<LoopRule, String> {
     let parsed = text.split_once(':').and_then(|(p, c)| Some((p.parse().ok()?, c.parse().ok()?)));
     let (max_period, repetitions) = parsed.ok_or("two numbers with a colon between them")?;
     Ok(LoopRule { max_period, repetitions })
+}
+
+fn parse_bias(text: &str) -> Result<Bias, String> {
+    let parsed = text.split_once('=').and_then(|(id, value)| Some((id.parse().ok()?, value.parse().ok()?)));
+    let (id, value) = parsed.ok_or("a token id, an equals sign and a number")?;
+    Ok(Bias { id, value })
 }
 
 impl SamplingArgs {

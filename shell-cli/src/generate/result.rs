@@ -21,6 +21,8 @@ pub struct Answer {
     pub stop: Option<StopReason>,
     /// One trace per token, where asked for.
     pub steps: Vec<Value>,
+    /// What the template made of the conversation, where there was one.
+    pub template: Option<Value>,
     /// The report.
     pub diagnostics: Value,
     /// From the start to the first token.
@@ -41,6 +43,9 @@ impl Answer {
         });
         if !self.steps.is_empty() {
             object["steps"] = Value::Array(self.steps.clone());
+        }
+        if let Some(log) = &self.template {
+            object["template"] = log.clone();
         }
         object
     }

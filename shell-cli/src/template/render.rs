@@ -40,6 +40,26 @@ impl Refused {
         let message = format!("the input is not UTF-8 at byte {offset}");
         Self { error, name: Code::InvalidUtf8.name(), message }
     }
+
+    /// What a rendering of `template` came to; `spoken` is the template's own message, where it gave one.
+    pub fn of(template: &Template<'_>, refusal: Refusal, spoken: &[u8]) -> Self {
+        let (error, name) = (refusal.error, error_name(refusal.error.code));
+        let of_input = matches!(error.code, Code::JsonSyntax | Code::JsonNumber | Code::InvalidUtf8);
+        let place = match error.offset {
+            Some(offset) if of_input => format!(" at byte {offset} of the input"),
+            Some(offset) => {
+                let source = std::str::from_utf8(template.source()).unwrap_or("");
+                let (line, column) = line_and_column(source, offset as usize);
+                format!(" in line {line}, column {column} of the template")
+            }
+            None => String::new(),
+        };
+        let message = match spoken {
+            [] => format!("{name}{place}"),
+            spoken => String::from_utf8_lossy(spoken).into_owned(),
+        };
+        Self { error, name, message }
+    }
 }
 
 /// The reference's name of an exception that a template raises; else our name of the condition.
@@ -95,29 +115,10 @@ impl Renderer {
                 Err(refusal) => match refusal.error.code {
                     Code::OutputBufferExceeded if size < MAX_OUTPUT => size *= 4,
                     Code::TemplateMemory | Code::TemplateStack if words < MAX_OUTPUT / 4 => words *= 4,
-                    _ => return Err(self.refused(template, refusal)),
+                    _ => return Err(Refused::of(template, refusal, self.out.get(..refusal.message).unwrap_or(&[]))),
                 },
             }
         }
-    }
-
-    fn refused(&self, template: &Template<'_>, refusal: Refusal) -> Refused {
-        let (error, name) = (refusal.error, error_name(refusal.error.code));
-        let of_input = matches!(error.code, Code::JsonSyntax | Code::JsonNumber | Code::InvalidUtf8);
-        let place = match error.offset {
-            Some(offset) if of_input => format!(" at byte {offset} of the input"),
-            Some(offset) => {
-                let source = std::str::from_utf8(template.source()).unwrap_or("");
-                let (line, column) = line_and_column(source, offset as usize);
-                format!(" in line {line}, column {column} of the template")
-            }
-            None => String::new(),
-        };
-        let message = match refusal.message {
-            0 => format!("{name}{place}"),
-            length => String::from_utf8_lossy(&self.out[..length]).into_owned(),
-        };
-        Refused { error, name, message }
     }
 }
 
