@@ -3,8 +3,12 @@
 //! Published weights are sometimes the de-quantised values of a 4- or 8-bit file. Such a grid is worth finding: the codes
 //! come back exactly, and a fresh rounding to another grid would be far worse. A tensor lies on the Q4 grids when every
 //! block of 32 has at most 16 distinct values, and each value is within a quarter step of a grid point; rounding
-//! noise of bf16 stays below a tenth of a step, and a wrong code would need half of one. It lies on the Q8_0 grid when 95 %
-//! of its values pass the same test with a fitted step (arbitrary weights pass it for one value in two).
+//! noise of bf16 stays below a tenth of a step, and a wrong code would need half of one.
+//!
+//! On the Q8_0 grid the same noise reaches half a step at the outer codes, so there the step has to be known first. It was
+//! an f16, and the largest value of the block (code 127 or -127) tells it to a few neighbours: the tensor lies on the grid
+//! when every block has one under which each value is a code's multiple rounded to bf16 or better. Neighbouring codes stay
+//! apart in bf16, so the codes are then the source's.
 
 use super::blocks::{Block, Dtype};
 use super::quantize::{ScaleOverflow, codes, half, min_max, signed_max};
@@ -12,8 +16,10 @@ use half::f16;
 
 /// Farthest distance from a grid point, in steps.
 const NEAR: f32 = 0.25;
-/// Share of values that must be near a point of the Q8_0 grid.
-const Q8_SHARE: f64 = 0.95;
+/// Half a unit in the last place of bf16, relative to the value.
+const BF16_HALF: f32 = 1.0 / 256.0;
+/// Neighbours of an f16 within `BF16_HALF` of it, on each side, and one for its own rounding.
+const F16_NEIGHBOURS: u16 = 9;
 
 /// Collects what a tensor's blocks say about it.
 #[derive(Debug)]
@@ -21,14 +27,13 @@ pub struct GridTest {
     q4_0: bool,
     q4_1: bool,
     q8_0: bool,
-    q8_near: u64,
     values: u64,
 }
 
 impl GridTest {
     /// A test that has seen nothing.
     pub const fn new() -> Self {
-        Self { q4_0: true, q4_1: true, q8_0: true, q8_near: 0, values: 0 }
+        Self { q4_0: true, q4_1: true, q8_0: true, values: 0 }
     }
 
     /// Looks at one block of 1 to 32 values.
@@ -46,16 +51,7 @@ impl GridTest {
             self.q4_1 = x.iter().all(|v| near(v - min, d, 0.0, 15.0));
         }
         self.values += x.len() as u64;
-        if self.q8_0 {
-            let d = q8_step(x);
-            self.q8_near += x.iter().filter(|v| near(**v, d, -127.0, 127.0)).count() as u64;
-            // Arbitrary weights are found out early.
-            self.q8_0 = self.values < 4096 || self.q8_share() >= 0.75;
-        }
-    }
-
-    fn q8_share(&self) -> f64 {
-        self.q8_near as f64 / self.values as f64
+        self.q8_0 = self.q8_0 && q8_step(x).is_some();
     }
 
     /// The grid the tensor lies on, the smallest format first.
@@ -66,7 +62,7 @@ impl GridTest {
             Some(Dtype::Q4_0)
         } else if self.q4_1 {
             Some(Dtype::Q4_1)
-        } else if self.q8_0 && self.q8_share() >= Q8_SHARE {
+        } else if self.q8_0 {
             Some(Dtype::Q8_0)
         } else {
             None
@@ -74,23 +70,33 @@ impl GridTest {
     }
 }
 
-/// The step of a Q8_0 grid. Rounding noise of the largest value would shift the outer codes by up to a quarter step, so the
-/// step is fitted to all values, and the codes taken anew.
-fn q8_step(x: &[f32]) -> f32 {
-    let mut d = signed_max(x).abs() / 127.0;
-    for _ in 0..2 {
-        if d == 0.0 {
-            break;
-        }
-        let (mut sqq, mut sqx) = (0.0f64, 0.0f64);
-        for x in x {
-            let q = f64::from((x / d).round_ties_even());
-            sqq += q * q;
-            sqx += q * f64::from(*x);
-        }
-        d = if sqq > 0.0 { (sqx / sqq) as f32 } else { d };
+/// The step of the Q8_0 grid that the block lies on: of the f16 numbers under which every value is a code's multiple, the
+/// one that fits the values best.
+fn q8_step(x: &[f32]) -> Option<f16> {
+    let middle = f16::from_f32(signed_max(x).abs() / 127.0);
+    if !middle.is_finite() {
+        return None;
     }
-    d
+    let bits = middle.to_bits();
+    (bits.saturating_sub(F16_NEIGHBOURS)..=bits + F16_NEIGHBOURS)
+        .map(f16::from_bits)
+        .filter_map(|d| q8_distance(x, d).map(|distance| (d, distance)))
+        .min_by(|a, b| a.1.total_cmp(&b.1))
+        .map(|(d, _)| d)
+}
+
+/// Sum of squared distances from the multiples of `d`; `None` when a value is none of them, even rounded to bf16.
+fn q8_distance(x: &[f32], d: f16) -> Option<f64> {
+    let d = d.to_f32();
+    x.iter().try_fold(0.0f64, |sum, x| {
+        let point = q8_code(*x, d) * d;
+        let distance = (x - point).abs();
+        (distance <= point.abs() * BF16_HALF).then_some(sum + f64::from(distance).powi(2))
+    })
+}
+
+fn q8_code(x: f32, d: f32) -> f32 {
+    if d == 0.0 { 0.0 } else { (x / d).round_ties_even().clamp(-127.0, 127.0) }
 }
 
 fn near(x: f32, d: f32, lowest: f32, highest: f32) -> bool {
@@ -122,13 +128,15 @@ fn distinct_over_16(x: &[f32]) -> bool {
 /// The codes of a block that lies on the grid of `dtype`, with the scale (and minimum) that fits the values best in the
 /// sense of least squares. The codes come from the exact grid, before any rounding of the scale.
 pub fn recover(dtype: Dtype, x: &[f32]) -> Result<Block, ScaleOverflow> {
+    if dtype == Dtype::Q8_0 {
+        return Ok(recover_q8(x));
+    }
     let (d, m) = match dtype {
         Dtype::Q4_1 => {
             let (min, max) = min_max(x);
             ((max - min) / 15.0, min)
         }
-        Dtype::Q4_0 => (signed_max(x) / -8.0, 0.0),
-        _ => (q8_step(x), 0.0),
+        _ => (signed_max(x) / -8.0, 0.0),
     };
     if d == 0.0 {
         return Ok(codes(dtype, x, f16::ZERO, half(m)?));
@@ -138,8 +146,7 @@ pub fn recover(dtype: Dtype, x: &[f32]) -> Result<Block, ScaleOverflow> {
         let code = ((x - m) / d).round_ties_even();
         *q = match dtype {
             Dtype::Q4_1 => code.clamp(0.0, 15.0) as u8,
-            Dtype::Q4_0 => (code.clamp(-8.0, 7.0) + 8.0) as u8,
-            _ => code.clamp(-127.0, 127.0) as i8 as u8,
+            _ => (code.clamp(-8.0, 7.0) + 8.0) as u8,
         };
     }
     let (d, m) = fit(dtype, x, &block, d, m);
@@ -148,14 +155,23 @@ pub fn recover(dtype: Dtype, x: &[f32]) -> Result<Block, ScaleOverflow> {
     Ok(block)
 }
 
+/// The codes and the step of a block of the Q8_0 grid; of another block, those of the step its largest value tells.
+fn recover_q8(x: &[f32]) -> Block {
+    let d = q8_step(x).unwrap_or_else(|| f16::from_f32(signed_max(x).abs() / 127.0));
+    let mut block = Block { d, ..Block::zero(Dtype::Q8_0) };
+    for (q, x) in block.q.iter_mut().zip(x) {
+        *q = q8_code(*x, d.to_f32()) as i8 as u8;
+    }
+    block
+}
+
 /// Least squares of x ~ d * code (+ m), in f64.
 fn fit(dtype: Dtype, x: &[f32], block: &Block, d: f32, m: f32) -> (f32, f32) {
     let (mut n, mut sq, mut sqq, mut sx, mut sqx) = (0.0f64, 0.0, 0.0, 0.0, 0.0);
     for (q, x) in block.q.iter().zip(x) {
         let q = match dtype {
             Dtype::Q4_1 => f64::from(*q),
-            Dtype::Q4_0 => f64::from(*q) - 8.0,
-            _ => f64::from(*q as i8),
+            _ => f64::from(*q) - 8.0,
         };
         let x = f64::from(*x);
         n += 1.0;
@@ -204,8 +220,7 @@ mod tests {
                 let mut block = Block { d, ..Block::zero(dtype) };
                 for q in &mut block.q {
                     *q = match dtype {
-                        // Bell-shaped, as weights are: the large codes are the ones bf16 blurs.
-                        Dtype::Q8_0 => (0..4).map(|_| (next() % 63) as i32 - 31).sum::<i32>() as i8 as u8,
+                        Dtype::Q8_0 => ((next() % 255) as i32 - 127) as i8 as u8,
                         _ => (next() % 16) as u8,
                     };
                 }
@@ -227,19 +242,10 @@ mod tests {
                 let x = block.decode(dtype).map(bf16);
                 test.see(&x);
                 let found = recover(dtype, &x).unwrap();
-                if dtype == Dtype::Q8_0 {
-                    // bf16 keeps 8 bits: the rounding of a code beyond 64 can come near half a step, and only there may
-                    // the neighbour be as good.
-                    for (found, code) in found.q.iter().zip(&block.q) {
-                        let (found, code) = (i32::from(*found as i8), i32::from(*code as i8));
-                        assert!((found - code).abs() <= i32::from(code.abs() > 64), "{found} for {code}");
-                    }
-                } else {
-                    assert_eq!(found.q, block.q, "{dtype:?}");
-                }
-                // Every value tells the step to half a unit of bf16, the mean no worse, and then it is rounded to f16.
-                let bound = (-8f32).exp2() + (-11f32).exp2();
-                assert!((found.d.to_f32() / block.d.to_f32() - 1.0).abs() <= bound);
+                assert_eq!(found.q, block.q, "{dtype:?}");
+                // Each value tells the step to half a unit of bf16, their fit no worse, and then it is rounded to f16.
+                let off = (found.d.to_f32() / block.d.to_f32() - 1.0).abs();
+                assert!(off <= BF16_HALF + (-11f32).exp2(), "{dtype:?}: step off by {off}");
             }
             assert_eq!(test.verdict(), Some(dtype));
         }
