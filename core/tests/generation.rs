@@ -9,7 +9,7 @@ use tinyrustlm_core::plan::Plan;
 use tinyrustlm_core::sampler::{Bias, Preset, SamplerConfig};
 use tinyrustlm_core::session::{Event, Generation, Limits, LoopRule, Session};
 use tinyrustlm_core::stops::StopReason;
-use tinyrustlm_core::tokenizer::{Encode, Tokenizer};
+use tinyrustlm_core::tokenizer::Encode;
 use tinyrustlm_core::{Block64, Code};
 
 const FILE: &[u8] = include_bytes!("../../fixtures/models/tiny-f32.slm");
@@ -32,7 +32,7 @@ fn leak(blocks: usize) -> &'static mut [Block64] {
 fn generation(config: &SamplerConfig, context: usize) -> Generation<'static, 'static> {
     let plan = Plan::new(&MODEL, context, 16).unwrap();
     let session = Session::new(&MODEL, plan, leak(plan.block_count()), Isa::Scalar).unwrap();
-    let tokenizer = Tokenizer::parse(MODEL.tokenizer_bytes()).unwrap();
+    let tokenizer = MODEL.tokenizer().unwrap();
     let blocks = Generation::blocks(plan.vocab_size, plan.context);
     Generation::new(session, &tokenizer, config, leak(blocks)).unwrap()
 }

@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 use tinyrustlm_core::Block64;
 use tinyrustlm_core::container::{Container, checksum, directory, header};
+use tinyrustlm_core::error::Code;
 use tinyrustlm_core::kernels::{Isa, Serial};
 use tinyrustlm_core::model::Model;
 use tinyrustlm_core::plan::Plan;
@@ -144,6 +145,21 @@ fn every_flipped_bit_is_noticed_and_none_does_harm() {
     }
     eprintln!("{total} flips with the checksum recomputed: {valid} valid models, {} numbered errors", total - valid);
     assert!(valid > 0, "most bits are weights");
+}
+
+#[test]
+fn a_tokenizer_of_another_model_is_refused() {
+    for (path, mut file) in fixtures() {
+        let found = |file: &Buffer| Model::parse(file.bytes()).unwrap().tokenizer().err().map(|e| (e.code, e.offset));
+        assert_eq!(found(&file), None, "{}", path.display());
+        for (field, change) in [(header::SPECIAL_TOKEN_COUNT, 1), (header::SPECIAL_TOKEN_COUNT, u8::MAX)] {
+            let count = file.bytes()[field];
+            file.bytes_mut()[field] = count.wrapping_add(change);
+            file.seal();
+            assert_eq!(found(&file), Some((Code::TokenizerDrift, Some(field as u64))), "{}", path.display());
+            file.bytes_mut()[field] = count;
+        }
+    }
 }
 
 /// A field of the file: where it stands and how many bytes it has.

@@ -14,7 +14,6 @@ use tinyrustlm_core::plan::Plan;
 use tinyrustlm_core::session::Session;
 use tinyrustlm_core::session::conversation::{Conversation, ConversationPlan, PromptOptions, prefix_key, resume};
 use tinyrustlm_core::template::{Now, Template};
-use tinyrustlm_core::tokenizer::Tokenizer;
 
 const NOW: Now = Now { year: 2026, month: 1, day: 15, hour: 12, minute: 0, second: 0 };
 
@@ -68,7 +67,7 @@ fn resident() -> i64 {
 fn three_turns(path: &Path, reply: usize) {
     let file = ModelFile::open(path).unwrap();
     let model = Model::parse(file.bytes()).unwrap();
-    let tokenizer = Tokenizer::parse(model.tokenizer_bytes()).unwrap();
+    let tokenizer = model.tokenizer().unwrap();
     let template = Template::parse(model.template_bytes()).unwrap();
     let plan = Plan::new(&model, model.config.max_context.min(512), 64).unwrap();
     let (mut memory, mut other) = (Memory::new(&plan).unwrap(), Memory::new(&plan).unwrap());
@@ -149,7 +148,7 @@ fn the_oldest_turns_go_whole_and_the_system_message_stays() {
     let file = small_model("llama_biases_linear");
     let bytes = std::fs::read(file.path()).unwrap();
     let model = Model::parse(&bytes).unwrap();
-    let tokenizer = Tokenizer::parse(model.tokenizer_bytes()).unwrap();
+    let tokenizer = model.tokenizer().unwrap();
     let section = tinyrustlm_cli::template::compile(
         "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}",
         "",

@@ -14,7 +14,7 @@ use tinyrustlm::core::plan::Plan;
 use tinyrustlm::core::sampler::{Bias, Preset, PrngKind, Sampler, SamplerConfig, StageOrder};
 use tinyrustlm::core::session::{Generation, Limits, LoopRule, Session};
 use tinyrustlm::core::stops::StopReason;
-use tinyrustlm::core::tokenizer::{Encode, Tokenizer};
+use tinyrustlm::core::tokenizer::Encode;
 use tinyrustlm::core::{Block64, Error};
 use tinyrustlm::{Memory, ModelFile, Threads, detect};
 
@@ -158,7 +158,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let tokens: u32 = args.next().map_or(Ok(48), |n| n.parse())?;
     let file = ModelFile::open(&path)?;
     let model = Model::parse(file.bytes())?;
-    let tokenizer = Tokenizer::parse(model.tokenizer_bytes())?;
+    let tokenizer = model.tokenizer()?;
     let workers = Threads::new(Threads::default_count())?;
     let context = model.config.max_context.min(256);
     let plan = Plan::new(&model, context, 64)?.for_workers(workers.count())?;

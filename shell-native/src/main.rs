@@ -8,7 +8,7 @@ use tinyrustlm::core::model::Model;
 use tinyrustlm::core::plan::{DEFAULT_BATCH, DEFAULT_CONTEXT, Plan};
 use tinyrustlm::core::sampler::SamplerConfig;
 use tinyrustlm::core::session::{Generation, Limits, Session};
-use tinyrustlm::core::tokenizer::{Encode, Tokenizer};
+use tinyrustlm::core::tokenizer::Encode;
 use tinyrustlm::core::{Block64, Error};
 use tinyrustlm::{Memory, ModelFile, Threads, describe, detect};
 
@@ -115,7 +115,7 @@ fn compute(args: &Args, mut session: Session<'_>, workers: &dyn Workers) -> Resu
 fn complete(args: &Args, prompt: &str, session: Session<'_>, workers: &dyn Workers) -> Result<(), String> {
     let said = |e| describe(e, None);
     let model = *session.model();
-    let tokenizer = Tokenizer::parse(model.tokenizer_bytes()).map_err(said)?;
+    let tokenizer = model.tokenizer().map_err(said)?;
     let mut scratch = vec![0; tokenizer.scratch_words(prompt.len())];
     let mut ids = vec![0; tokenizer.max_ids(prompt.len())];
     let how = Encode { add_special_tokens: true, content: None };

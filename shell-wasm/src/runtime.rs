@@ -96,7 +96,7 @@ impl Runtime {
         bytes: &'static [u8],
     ) -> Result<(Generation<'static, 'static>, Tokenizer<'static>, Template<'static>, Block, Block), Error> {
         let model = Model::parse(bytes)?;
-        let tokenizer = Tokenizer::parse(model.tokenizer_bytes())?;
+        let tokenizer = model.tokenizer()?;
         let template = Template::parse(model.template_bytes())?;
         let context = match self.context {
             0 => DEFAULT_CONTEXT.min(model.config.max_context),

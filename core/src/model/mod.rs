@@ -16,9 +16,10 @@ pub use sampling::SamplingDefaults;
 pub use stops::Stops;
 pub use weights::Layer;
 
-use crate::container::{Container, DType, Fnv, RESERVED, directory};
+use crate::container::{Container, DType, Fnv, RESERVED, directory, header};
 use crate::error::{Code, Error};
 use crate::event::event;
+use crate::tokenizer::Tokenizer;
 use tensors::{Role, tensors};
 
 /// A checked model.
@@ -124,6 +125,24 @@ impl<'a> Model<'a> {
     /// Bytes of the tokenizer section.
     pub fn tokenizer_bytes(&self) -> &'a [u8] {
         self.container.tokenizer()
+    }
+
+    /// The file's tokenizer.
+    ///
+    /// # Errors
+    /// What `Tokenizer::parse` says of the section, with offsets from its begin; `TokenizerDrift` where it does not belong
+    /// to this model, with the offset of the header's field. Cost: one pass over the section.
+    pub fn tokenizer(&self) -> Result<Tokenizer<'a>, Error> {
+        let tokenizer = Tokenizer::parse(self.tokenizer_bytes())?;
+        let found = self.container.header();
+        let drift = |field: usize| Error::new(Code::TokenizerDrift).at(field as u64);
+        if tokenizer.vocab_size() > found.vocab_size {
+            return Err(drift(header::VOCAB_SIZE));
+        }
+        if tokenizer.special_count() != found.special_token_count {
+            return Err(drift(header::SPECIAL_TOKEN_COUNT));
+        }
+        Ok(tokenizer)
     }
 
     /// Bytes of the template record; empty for a model without template.

@@ -12,7 +12,7 @@ use tinyrustlm_core::plan::{DEFAULT_BATCH, Plan};
 use tinyrustlm_core::sampler::SamplerConfig;
 use tinyrustlm_core::session::{Generation, Limits, Session};
 use tinyrustlm_core::template::{Now, Template};
-use tinyrustlm_core::tokenizer::{Encode, Tokenizer};
+use tinyrustlm_core::tokenizer::Encode;
 use tinyrustlm_core::{Block64, Error};
 
 unsafe extern "C" {
@@ -98,7 +98,7 @@ pub unsafe extern "C" fn chat(
 
 fn generate(model: &[u8], input: &[u8], tokens: u32, room: &mut Room) -> Result<u32, Error> {
     let model = Model::parse(model)?;
-    let tokenizer = Tokenizer::parse(model.tokenizer_bytes())?;
+    let tokenizer = model.tokenizer()?;
     let template = Template::parse(model.template_bytes())?;
     let now = Now { year: 2026, month: 1, day: 15, hour: 12, minute: 0, second: 0 };
     let rendered = template

@@ -37,7 +37,7 @@ pub fn parse<'f>(file: &'f ModelFile, path: &Path) -> Result<(Model<'f>, Tokeniz
     let bytes = file.bytes();
     let damaged = |e| Failure::new(Kind::Malformed, format!("{}: {}", path.display(), describe(e, Some(bytes))));
     let model = Model::parse(bytes).map_err(damaged)?;
-    let tokenizer = Tokenizer::parse(model.tokenizer_bytes()).map_err(damaged)?;
+    let tokenizer = model.tokenizer().map_err(damaged)?;
     Ok((model, tokenizer))
 }
 
