@@ -16,7 +16,7 @@ Examples:
 Exit codes: 0 done, 1 a check failed, 2 usage, 3 the publisher's files contradict each other, 4 cannot be run exactly,
 5 damaged input, 6 reading or writing failed. A conversion that fails leaves no output file.")]
 pub struct Args {
-    /// Hugging Face folder with config.json, tokenizer.json and safetensors weights.
+    /// Hugging Face folder (config.json, tokenizer.json, safetensors weights), GGUF file or llama2.c checkpoint (.bin)
     source: PathBuf,
     /// The file to write [default: the source's name with .slm, in the current folder].
     #[arg(short, long)]

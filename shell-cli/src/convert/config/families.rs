@@ -1,75 +1,14 @@
 //! `config.json` of the ten families, both dialects, to the effective configuration.
 
 use super::fields::Fields;
+use super::ignored::{DOCUMENTARY, family_leftovers, neutral_fields};
+use super::layers::{smollm3_rotated, windows};
 use super::rope::{Context, Rope, Table};
 use super::{Activation, Architecture, Family, QkNorm, biases, norms};
 use crate::convert::overrides::{Conflicts, Overrides};
 use crate::convert::refusal::{Refusal, refuse};
 use crate::failure::Failure;
 use serde_json::{Map, Value, json};
-
-/// Fields that never change a logit of this runtime, with the reason.
-const DOCUMENTARY: &[(&str, &str)] = &[
-    ("bos_token_id", "compared with the tokenizer's; no part of the forward pass"),
-    ("eos_token_id", "compared with the generation config; goes to @stops"),
-    ("pad_token_id", "compared with the tokenizer's; row is an ordinary row"),
-    ("unk_token_id", "compared with the tokenizer's; no part of the forward pass"),
-    ("transformers_version", "version of the publisher's tools"),
-    ("torch_dtype", "weights are read in the dtype each tensor has"),
-    ("dtype", "weights are read in the dtype each tensor has"),
-    ("use_cache", "the cache does not change results"),
-    ("cache_implementation", "the cache does not change results"),
-    ("initializer_range", "training only"),
-    ("attention_dropout", "training only"),
-    ("attention_probs_dropout_prob", "training only"),
-    ("hidden_dropout_prob", "training only"),
-    ("hidden_dropout", "training only"),
-    ("resid_pdrop", "training only"),
-    ("embd_pdrop", "training only"),
-    ("router_aux_loss_coef", "training only"),
-    ("output_router_logits", "training only"),
-    ("pretraining_tp", "not read by the reference"),
-    ("is_llama_config", "not read by the reference"),
-    ("auto_map", "code of the publisher is never run; the family's own class decides"),
-    ("tokenizer_class", "tokenizer.json decides"),
-    ("name_or_path", "name"),
-    ("model_name", "name"),
-    ("finetuning_task", "name"),
-    ("task_specific_params", "not read by the reference"),
-    ("transformers.js_config", "settings of another runtime"),
-    ("unsloth_fixed", "mark of a tool"),
-    ("unsloth_version", "mark of a tool"),
-    ("return_dict", "form of the result only"),
-    ("output_attentions", "form of the result only"),
-    ("output_hidden_states", "form of the result only"),
-    ("torchscript", "form of the result only"),
-    ("use_bfloat16", "not read by the reference"),
-    ("id2label", "classifier labels; the head is checked by its architecture"),
-    ("label2id", "classifier labels; the head is checked by its architecture"),
-    ("max_window_layers", "read only with use_sliding_window"),
-    ("attn_implementation", "kernel choice of another runtime"),
-];
-
-/// Fields that are harmless at one value only.
-fn neutral_fields() -> [(&'static str, Vec<Value>, &'static str); 14] {
-    let no = || vec![json!(false)];
-    [
-        ("rope_interleaved", no(), "pairs are halves of a head"),
-        ("attention_bias", no(), "this family has no such bias"),
-        ("mlp_bias", no(), "this family has no such bias"),
-        ("is_encoder_decoder", no(), "only decoders are run"),
-        ("is_decoder", vec![json!(false), json!(true)], "only decoders are run"),
-        ("add_cross_attention", no(), "only decoders are run"),
-        ("tie_encoder_decoder", no(), "only decoders are run"),
-        ("use_bidirectional_attention", no(), "attention is causal"),
-        ("use_sliding_window", no(), "this family reads no such flag"),
-        ("partial_rotary_factor", vec![json!(1.0), json!(1)], "this family rotates whole heads"),
-        ("qk_layernorm", no(), "this family has no such norm"),
-        ("use_qk_norm", no(), "this family has no such norm"),
-        ("num_experts", vec![json!(0), json!(1)], "mixtures of experts are not run"),
-        ("num_local_experts", vec![json!(0), json!(1)], "mixtures of experts are not run"),
-    ]
-}
 
 struct Defaults {
     kv_heads: Option<u32>,
@@ -367,113 +306,6 @@ fn bias_bits(fields: &Fields, family: Family) -> Result<u32, Failure> {
     Ok(bits)
 }
 
-/// Keys a query sees, per layer; 0 for all.
-fn windows(fields: &Fields, family: Family, layers: u32, default: Option<u32>) -> Result<Vec<u32>, Failure> {
-    if matches!(family, Family::Llama | Family::Olmo2 | Family::Granite) {
-        return Ok(vec![0; layers as usize]);
-    }
-    let window = match fields.u32("sliding_window")? {
-        None if fields.is_present("sliding_window") => None,
-        None => default,
-        Some(0) => return Err(refuse(Refusal::BadDimensions, "config.json: sliding_window is 0")),
-        given => given,
-    };
-    let all = |sliding: &dyn Fn(u32) -> bool| -> Result<Vec<u32>, Failure> {
-        let one = |layer| match (sliding(layer), window) {
-            (false, _) => Ok(0),
-            (true, Some(window)) => Ok(window),
-            (true, None) => Err(refuse(
-                Refusal::UnsupportedValue,
-                format!("config.json: layer {layer} is said to have a sliding window, but sliding_window is not set"),
-            )),
-        };
-        (0..layers).map(one).collect()
-    };
-    if matches!(family, Family::Mistral | Family::Phi3) {
-        return Ok(vec![window.unwrap_or(0); layers as usize]);
-    }
-    let types = layer_types(fields, layers)?;
-    match family {
-        Family::Qwen2 | Family::Qwen3 => {
-            let enabled = fields.bool("use_sliding_window")?.unwrap_or(false);
-            let from = fields.u32("max_window_layers")?.unwrap_or(28);
-            if !enabled {
-                if let Some(layer) = types.as_ref().and_then(|types| types.iter().position(|sliding| *sliding)) {
-                    return Err(refuse(
-                        Refusal::UnsupportedValue,
-                        format!("config.json: layer_types gives layer {layer} a window, use_sliding_window is false"),
-                    ));
-                }
-                return Ok(vec![0; layers as usize]);
-            }
-            match types {
-                Some(types) => all(&|layer| types[layer as usize]),
-                None => all(&|layer| window.is_some() && layer >= from),
-            }
-        }
-        Family::Gemma2 => match types {
-            Some(types) => all(&|layer| types[layer as usize]),
-            None => all(&|layer| layer % 2 == 0),
-        },
-        Family::Gemma3 => {
-            let pattern = fields.u32("sliding_window_pattern")?.unwrap_or(6);
-            if pattern == 0 {
-                return Err(refuse(Refusal::BadDimensions, "config.json: sliding_window_pattern is 0"));
-            }
-            match types {
-                Some(types) => all(&|layer| types[layer as usize]),
-                None => all(&|layer| !(layer + 1).is_multiple_of(pattern)),
-            }
-        }
-        _ => {
-            let enabled = fields.bool("use_sliding_window")?.unwrap_or(false);
-            let rotated = smollm3_rotated(fields, layers)?;
-            match types {
-                Some(types) => all(&|layer| types[layer as usize]),
-                None => all(&|layer| enabled && window.is_some() && !rotated[layer as usize]),
-            }
-        }
-    }
-}
-
-/// `layer_types`: true where the layer has a window.
-fn layer_types(fields: &Fields, layers: u32) -> Result<Option<Vec<bool>>, Failure> {
-    let Some(list) = fields.list("layer_types")? else { return Ok(None) };
-    if list.len() != layers as usize {
-        return Err(refuse(
-            Refusal::BadDimensions,
-            format!("config.json: layer_types has {} entries for {layers} layers", list.len()),
-        ));
-    }
-    let one = |value: &Value| match value.as_str() {
-        Some("full_attention") => Ok(false),
-        Some("sliding_attention") => Ok(true),
-        _ => Err(refuse(
-            Refusal::UnsupportedValue,
-            format!("config.json: layer_types contains {value}; full_attention and sliding_attention are run"),
-        )),
-    };
-    list.iter().map(one).collect::<Result<Vec<_>, _>>().map(Some)
-}
-
-/// Despite its name, `no_rope_layers` has a 1 where the layer is rotated.
-fn smollm3_rotated(fields: &Fields, layers: u32) -> Result<Vec<bool>, Failure> {
-    let interval = fields.u32("no_rope_layer_interval")?.unwrap_or(4);
-    if let Some(list) = fields.list("no_rope_layers")? {
-        let read: Option<Vec<bool>> = list.iter().map(|v| v.as_u64().filter(|n| *n < 2).map(|n| n == 1)).collect();
-        return match read {
-            Some(read) if read.len() >= layers as usize => Ok(read[..layers as usize].to_vec()),
-            _ => {
-                Err(refuse(Refusal::BadDimensions, "config.json: no_rope_layers is no list of 0 and 1 for every layer"))
-            }
-        };
-    }
-    if interval == 0 {
-        return Err(refuse(Refusal::BadDimensions, "config.json: no_rope_layer_interval is 0"));
-    }
-    Ok((0..layers).map(|layer| !(layer + 1).is_multiple_of(interval)).collect())
-}
-
 /// The tables the configuration asks for: one, or for gemma3 the global and the local one.
 #[allow(clippy::too_many_arguments)]
 fn rope(
@@ -565,26 +397,6 @@ fn tables(
     };
     let limit = ropes.iter().filter_map(|rope| rope.limit).min();
     Ok((tables, of_layer, ropes[0].theta, limit))
-}
-
-/// Fields of one family that its reference reads without effect, or not at all.
-fn family_leftovers(fields: &Fields, family: Family, ignored: &mut Vec<(String, String)>) {
-    let mut skip = |key: &str, reason: &str| {
-        if fields.is_present(key) && !fields.was_used(key) {
-            fields.value(key);
-            ignored.push((key.to_owned(), reason.to_owned()));
-        }
-    };
-    match family {
-        Family::Gemma2 | Family::Gemma3 => {
-            skip("hidden_act", "the reference reads hidden_activation");
-            if family == Family::Gemma3 {
-                skip("attn_logit_softcapping", "read by the reference without effect");
-            }
-        }
-        Family::Mistral | Family::Phi3 => skip("layer_types", "not read by the reference for this family"),
-        _ => {}
-    }
 }
 
 /// Sizes that must fit each other, before any weight is looked at.

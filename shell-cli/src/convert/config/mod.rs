@@ -2,6 +2,8 @@
 
 pub mod families;
 pub mod fields;
+mod ignored;
+mod layers;
 pub mod rope;
 
 /// The families whose forward pass the generic decoder runs. The numbers are those of `@config`.
