@@ -82,7 +82,7 @@ impl Drift {
         );
         let verdict = match self.band() {
             Some(band) => format!("meets band {}", band.name),
-            None => "meets no band: answers will differ noticeably from the source's. Try --quant auto or --quant q8_0"
+            None => "meets no band: answers will differ noticeably from the source's. Try --quant auto, or keep some matrices f32 with --tensor-type"
                 .into(),
         };
         vec![format!("drift     {figures}"), format!("band      {verdict}")]
