@@ -324,7 +324,7 @@ fn a_value_that_is_not_finite_ends_one_generation_and_no_other() {
     let before = checksum(model.container().bytes());
     let plan = Plan::new(&model, 64, 16).unwrap();
     let session = Session::new(&model, plan, leak(plan.block_count()), Isa::Scalar).unwrap();
-    let tokenizer = Tokenizer::parse(model.tokenizer_bytes()).unwrap();
+    let tokenizer = model.tokenizer().unwrap();
     let memory = leak(Generation::blocks(plan.vocab_size, plan.context));
     let mut g = Generation::new(session, &tokenizer, &SamplerConfig::GREEDY, memory).unwrap();
     let limits = Limits { max_new_tokens: 6, ignore_eos: true, ..Limits::default() };
