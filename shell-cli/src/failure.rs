@@ -19,6 +19,8 @@ pub enum Kind {
     Malformed = 5,
     /// Reading or writing failed.
     Io = 6,
+    /// Who read the output wants no more (`slm run ... | head`): said by the number that shells give for it, without a word.
+    OutputClosed = 141,
 }
 
 /// A failed command: what happened, and what the user can do.
@@ -38,13 +40,16 @@ impl Failure {
 
     /// Prints the sentence to stderr and gives the exit code.
     pub fn report(self) -> ExitCode {
-        eprintln!("slm: {}", self.message);
+        if self.kind != Kind::OutputClosed {
+            eprintln!("slm: {}", self.message);
+        }
         ExitCode::from(self.kind as u8)
     }
 }
 
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
-        Self::new(Kind::Io, error)
+        let closed = error.kind() == std::io::ErrorKind::BrokenPipe;
+        Self::new(if closed { Kind::OutputClosed } else { Kind::Io }, error)
     }
 }
