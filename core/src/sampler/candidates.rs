@@ -6,7 +6,7 @@
 //! ascending order of id, and among equal scores the lower ids stay.
 
 use super::Cut;
-use super::scores::{Scores, most};
+use super::scores::Scores;
 use bytemuck::{Pod, Zeroable};
 
 /// One token in the running.
@@ -77,18 +77,17 @@ impl<'p> Selection<'p> {
     pub(super) fn offer(&mut self, scores: &Scores<'_>) {
         self.raise_floor(scores);
         for from in scores.starts() {
-            match scores.plain(from) {
-                Some(logits) => {
-                    let most = most(logits);
-                    if most <= self.floor {
-                        self.refuse(most);
-                        continue;
-                    }
-                    for (id, &logit) in (from as u32..).zip(logits) {
-                        self.consider(id, f64::from(logit));
-                    }
+            let best = scores.best(from);
+            if best <= self.floor {
+                self.refuse(best);
+                continue;
+            }
+            for (id, score) in scores.run(from).each() {
+                if score > self.floor {
+                    self.take(id, score);
+                } else {
+                    self.refuse(score);
                 }
-                None => scores.run(from).each().for_each(|(id, score)| self.consider(id, score)),
             }
         }
     }
@@ -102,10 +101,7 @@ impl<'p> Selection<'p> {
             return;
         }
         for (at, from) in scores.starts().enumerate() {
-            let best = match scores.plain(from) {
-                Some(logits) => most(logits),
-                None => scores.run(from).each().fold(f64::NEG_INFINITY, |best, (_, score)| best.max(score)),
-            };
+            let best = scores.best(from);
             if let Some(place) = self.pool.get_mut(at / per_place) {
                 let first = at % per_place == 0;
                 *place = Candidate::new(0, if first { best } else { best.max(place.score) });
@@ -117,15 +113,6 @@ impl<'p> Selection<'p> {
         self.floor = self.floor.next_down();
         self.refused = f64::NEG_INFINITY;
         self.len = 0;
-    }
-
-    #[inline(always)]
-    fn consider(&mut self, id: u32, score: f64) {
-        if score > self.floor {
-            self.take(id, score);
-        } else {
-            self.refuse(score);
-        }
     }
 
     fn refuse(&mut self, score: f64) {

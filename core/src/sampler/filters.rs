@@ -55,6 +55,14 @@ pub(super) struct Rest<'s> {
     pub last: Option<Candidate>,
 }
 
+impl Rest<'_> {
+    /// The two sums.
+    #[inline(never)]
+    pub(super) fn mass(self, isa: Isa) -> Mass {
+        isa.run(self)
+    }
+}
+
 impl Task for Rest<'_> {
     type Out = Mass;
 
@@ -66,20 +74,11 @@ impl Task for Rest<'_> {
         let mut mass = Mass::NONE;
         for from in scores.starts() {
             let mut logs = [ops::math::LEAST; RUN];
-            let listed = |id: u32, score: f64| score > edge || (score == edge && id <= edge_id);
-            match scores.plain(from) {
-                Some(logits) => {
-                    for (log, (id, &logit)) in logs.iter_mut().zip((from as u32..).zip(logits)) {
-                        let score = f64::from(logit);
-                        *log = if listed(id, score) { ops::math::LEAST } else { ((score - best) * scale) as f32 };
-                    }
-                }
-                None => {
-                    let run = scores.run(from);
-                    for (log, (id, score)) in logs.iter_mut().zip(run.each()) {
-                        *log = if listed(id, score) { ops::math::LEAST } else { ((score - best) * scale) as f32 };
-                    }
-                }
+            let run = scores.run(from);
+            for (log, (&id, &score)) in logs.iter_mut().zip(run.ids.iter().zip(&run.scores)) {
+                // The filling of a run counts as listed.
+                let listed = (score > edge) | (score == edge) & (id <= edge_id);
+                *log = if listed { ops::math::LEAST } else { ((score - best) * scale) as f32 };
             }
             let (mut total, mut log_total) = (V::zero(), V::zero());
             for logs in logs.as_chunks().0 {
@@ -112,7 +111,7 @@ pub(super) fn truncate(
     let mut mass = Mass::of(candidates, best, temperature);
     let mut lost = 0.0;
     if let Some(scores) = rest {
-        let rest = isa.run(Rest { scores, best, temperature, last: candidates.last().copied() });
+        let rest = Rest { scores, best, temperature, last: candidates.last().copied() }.mass(isa);
         mass.total += rest.total;
         mass.log_total += rest.log_total;
         lost = rest.total / mass.total;

@@ -32,7 +32,7 @@ impl Sampler<'_> {
         let best = f64::from(logits.iter().fold(first, |best, &x| if x > best { x } else { best }));
         let mut selection = Selection::new(pool, top.len().clamp(1, super::MAX_CANDIDATES));
         selection.offer(&scores);
-        let mass = isa.run(Rest { scores: &scores, best, temperature: 1.0, last: None });
+        let mass = Rest { scores: &scores, best, temperature: 1.0, last: None }.mass(isa);
         let denominator = best + log(mass.total);
         let (len, _) = selection.finish();
         for (slot, c) in top.iter_mut().zip(self.pool.iter().take(len)) {

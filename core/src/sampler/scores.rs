@@ -48,22 +48,11 @@ pub(super) struct Scores<'s> {
 pub(super) const RUN: usize = 32;
 static_assertions::const_assert_eq!(RUN, u32::BITS as usize);
 
-/// The highest of a run's logits.
-#[inline(always)]
-pub(super) fn most(logits: &[f32; RUN]) -> f64 {
-    let mut most = [f32::NEG_INFINITY; 8];
-    for part in logits.as_chunks::<8>().0 {
-        for (most, &x) in most.iter_mut().zip(part) {
-            *most = if x > *most { x } else { *most };
-        }
-    }
-    f64::from(most.into_iter().fold(f32::NEG_INFINITY, |most, x| if x > most { x } else { most }))
-}
-
 /// The tokens of a run that may be chosen, moved together.
 pub(super) struct Run {
-    pub len: usize,
+    len: usize,
     pub ids: [u32; RUN],
+    /// Behind them, infinity.
     pub scores: [f64; RUN],
 }
 
@@ -87,7 +76,7 @@ impl Scores<'_> {
 
     /// The logits of a run in which every token may be chosen and nothing is known of any: they are its scores.
     #[inline(always)]
-    pub(super) fn plain(&self, from: usize) -> Option<&[f32; RUN]> {
+    fn plain(&self, from: usize) -> Option<&[f32; RUN]> {
         // A run is as long as a word of the mask has bits.
         if self.allowed.is_some_and(|words| words.get(from / RUN) != Some(&u32::MAX)) {
             return None;
@@ -97,10 +86,36 @@ impl Scores<'_> {
         if known & (self.banning | self.adjusting) == 0 { self.logits.get(from..)?.first_chunk() } else { None }
     }
 
+    /// The best score among the [`RUN`] tokens from `from` on; negative infinity where none may be chosen.
+    #[inline(never)]
+    pub(super) fn best(&self, from: usize) -> f64 {
+        let Some(logits) = self.plain(from) else {
+            return self
+                .run(from)
+                .each()
+                .fold(f64::NEG_INFINITY, |best, (_, score)| if score > best { score } else { best });
+        };
+        let mut best = [f32::NEG_INFINITY; 8];
+        for part in logits.as_chunks::<8>().0 {
+            for (best, &x) in best.iter_mut().zip(part) {
+                *best = if x > *best { x } else { *best };
+            }
+        }
+        f64::from(best.into_iter().fold(f32::NEG_INFINITY, |best, x| if x > best { x } else { best }))
+    }
+
     /// The tokens that may be chosen among the [`RUN`] from `from` on.
     #[inline(never)]
     pub(super) fn run(&self, from: usize) -> Run {
-        let mut run = Run { len: 0, ids: [0; RUN], scores: [0.0; RUN] };
+        let mut run = Run { len: 0, ids: [0; RUN], scores: [f64::INFINITY; RUN] };
+        if let Some(logits) = self.plain(from) {
+            for ((id, score), (at, &logit)) in run.ids.iter_mut().zip(&mut run.scores).zip((0u32..).zip(logits)) {
+                *id = (from as u32).wrapping_add(at);
+                *score = f64::from(logit);
+            }
+            run.len = RUN;
+            return run;
+        }
         let allowed = self.allowed.map_or(u32::MAX, |words| words.get(from / RUN).copied().unwrap_or(0));
         let tokens = self.logits.iter().zip(self.marks).skip(from).take(RUN);
         for (at, (&logit, &marks)) in (0u32..).zip(tokens) {
