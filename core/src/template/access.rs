@@ -1,7 +1,7 @@
 //! Truth, length, iteration, attributes, items and slices, as Python and the reference's sandbox define them.
 
 use super::Fail;
-use super::names::{self, id};
+use super::names::{self, loop_item};
 use super::text::{char_offset, count, decode, part};
 use super::value::{self, Value};
 use super::vm::{STATE, Vm};
@@ -159,12 +159,11 @@ impl Vm<'_> {
     }
 
     /// The attribute that Python's own type gives, methods not bound.
-    fn own_attribute(&self, object: Value, name: Value, number: u8) -> Result<Option<Value>, Fail> {
+    fn own_attribute(&self, object: Value, name: Value, number: usize) -> Result<Option<Value>, Fail> {
         let bytes = self.text.of(name);
         if bytes.starts_with(b"__") && bytes.ends_with(b"__") {
             return Ok(Some(Value::of(value::UNSAFE)));
         }
-        let mask = names::mask(number);
         let kind = match object.kind() {
             value::STR => names::STR,
             value::LIST => names::LIST,
@@ -173,20 +172,18 @@ impl Vm<'_> {
             value::LOOP => names::LOOP,
             _ => 0,
         };
-        if mask & kind == 0 {
-            return Ok(None);
-        }
-        if mask & names::MUTATING != 0 && kind & (names::LIST | names::DICT) != 0 {
+        let Some(entry) = self.program.name(number).filter(|entry| entry.mask & kind != 0) else { return Ok(None) };
+        if entry.mask & names::MUTATING != 0 {
             return Ok(Some(Value::of(value::UNSAFE)));
         }
-        if kind == names::LOOP && number != id::cycle && number != id::changed {
-            return self.loop_attribute(object, number).map(Some);
+        if kind == names::LOOP && entry.of_loop != loop_item::METHOD {
+            return self.loop_attribute(object, entry.of_loop).map(Some);
         }
-        Ok(Some(Value::new(value::METHOD, 0, number as usize)))
+        Ok(Some(Value::new(value::METHOD, 0, entry.function)))
     }
 
     /// Index of the running loop's current item, its source, and how many items there are.
-    pub(super) fn loop_state(&self, object: Value) -> Result<(usize, Value, usize), Fail> {
+    fn loop_state(&self, object: Value) -> Result<(usize, Value, usize), Fail> {
         let at = object.at();
         let (source, cursor, aux) =
             (self.stack_at(at)?, self.stack_at(at.wrapping_add(1))?, self.stack_at(at.wrapping_add(2))?);
@@ -199,17 +196,19 @@ impl Vm<'_> {
     fn loop_attribute(&self, object: Value, number: u8) -> Result<Value, Fail> {
         let (index, source, length) = self.loop_state(object)?;
         let result = match number {
-            id::index0 => index,
-            id::index => index.wrapping_add(1),
-            id::length => length,
-            id::revindex => length.saturating_sub(index),
-            id::revindex0 => length.saturating_sub(index).saturating_sub(1),
-            id::depth => 1,
-            id::depth0 => 0,
-            id::first => return Ok(Value::bool(index == 0)),
-            id::last => return Ok(Value::bool(index.wrapping_add(1) >= length)),
-            id::previtem if index > 0 => return Ok(self.entry(source, index.wrapping_sub(1))),
-            id::nextitem if index.wrapping_add(1) < length => return Ok(self.entry(source, index.wrapping_add(1))),
+            loop_item::INDEX0 => index,
+            loop_item::INDEX => index.wrapping_add(1),
+            loop_item::LENGTH => length,
+            loop_item::REVINDEX => length.saturating_sub(index),
+            loop_item::REVINDEX0 => length.saturating_sub(index).saturating_sub(1),
+            loop_item::DEPTH => 1,
+            loop_item::DEPTH0 => 0,
+            loop_item::FIRST => return Ok(Value::bool(index == 0)),
+            loop_item::LAST => return Ok(Value::bool(index.wrapping_add(1) >= length)),
+            loop_item::PREVITEM if index > 0 => return Ok(self.entry(source, index.wrapping_sub(1))),
+            loop_item::NEXTITEM if index.wrapping_add(1) < length => {
+                return Ok(self.entry(source, index.wrapping_add(1)));
+            }
             _ => return Ok(Value::of(value::UNDEFINED)),
         };
         Ok(Value::small(result as i64))
@@ -221,7 +220,7 @@ impl Vm<'_> {
     }
 
     /// `object.name`: Python's attribute first, then the item.
-    pub(super) fn named_attribute(&mut self, object: Value, name: Value, number: u8) -> Result<Value, Fail> {
+    pub(super) fn named_attribute(&mut self, object: Value, name: Value, number: usize) -> Result<Value, Fail> {
         if object.is_undefined() {
             return self.fail(Self::misuse(object));
         }
@@ -259,7 +258,12 @@ impl Vm<'_> {
             _ => {}
         }
         if key.kind() == value::STR {
-            let number = names::lookup(self.text.of(key));
+            let mut number = 1;
+            while let Some(entry) = self.program.name(number)
+                && self.text.of(self.program.string(entry.text)) != self.text.of(key)
+            {
+                number = number.wrapping_add(1);
+            }
             if let Some(found) = self.own_attribute(object, key, number)? {
                 return Ok(found);
             }

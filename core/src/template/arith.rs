@@ -1,7 +1,7 @@
 //! Operators.
 
 use super::Fail;
-use super::op::{binary, compare};
+use super::op::{binary, compare, hook};
 use super::text::find;
 use super::value::{self, Value};
 use super::vm::Vm;
@@ -24,90 +24,70 @@ impl Vm<'_> {
         Ok(result.flagged(item.flags()))
     }
 
-    pub(super) fn binary(&mut self, which: u8, a: Value, b: Value) -> Result<Value, Fail> {
+    /// Two values to one, popped and pushed; or the library's function that does it begins.
+    pub(super) fn binary(&mut self, which: u8) -> Result<(), Fail> {
+        let (b, a) = (self.pop()?, self.pop()?);
         let flags = (a.flags() | b.flags()) & value::CONTENT;
-        if a.kind() == value::STR && which == binary::MOD {
-            return self.format_percent(a, b);
+        let (left, right) = (a.kind(), b.kind());
+        if left == value::STR && which == binary::MOD {
+            return self.hook(hook::PERCENT, a, b);
         }
         if a.is_undefined() || b.is_undefined() {
             return self.fail(Self::misuse(if a.is_undefined() { a } else { b }));
         }
-        if a.is_number() && b.is_number() {
-            let result = if a.kind() == value::FLOAT || b.kind() == value::FLOAT {
+        let result = if a.is_number() && b.is_number() {
+            if left == value::FLOAT || right == value::FLOAT {
                 self.float_binary(which, self.float_of(a), self.float_of(b))?
             } else {
                 self.int_binary(which, self.int_of(a), self.int_of(b))?
-            };
-            return Ok(result.flagged(flags));
-        }
-        match (which, a.kind(), b.kind()) {
-            (binary::ADD, value::STR, value::STR) => self.add_text(a, b),
-            (binary::ADD, value::LIST, value::LIST) | (binary::ADD, value::TUPLE, value::TUPLE) => {
-                let at = self.alloc(a.len())?;
-                let more = self.alloc(b.len())?;
-                self.move_heap(a.at(), at, a.len());
-                self.move_heap(b.at(), more, b.len());
-                Ok(Value::new(a.kind(), at, a.len().wrapping_add(b.len())).flagged(flags))
             }
-            (binary::MUL, _, _) if b.is_integer() => self.repeat(a, self.int_of(b)),
-            (binary::MUL, _, _) if a.is_integer() => self.repeat(b, self.int_of(a)),
-            _ => self.fail(Code::TemplateTypeError),
-        }
+        } else if which == binary::MUL && b.is_integer() {
+            return self.repeat(a, self.int_of(b));
+        } else if which == binary::MUL && a.is_integer() {
+            return self.repeat(b, self.int_of(a));
+        } else if which != binary::ADD || left != right {
+            return self.fail(Code::TemplateTypeError);
+        } else if left == value::STR {
+            if (a.flags() | b.flags()) & value::MARKUP != 0 {
+                return self.hook(hook::ADD_MARKUP, a, b);
+            }
+            self.charge(b.len() / 4)?;
+            self.text.concat(a, b)?
+        } else if matches!(left, value::LIST | value::TUPLE) {
+            let at = self.alloc(a.len())?;
+            let more = self.alloc(b.len())?;
+            self.move_heap(a.at(), at, a.len());
+            self.move_heap(b.at(), more, b.len());
+            Value::new(left, at, a.len().wrapping_add(b.len()))
+        } else {
+            return self.fail(Code::TemplateTypeError);
+        };
+        self.push(result.flagged(flags))
     }
 
-    fn repeat(&mut self, item: Value, times: i64) -> Result<Value, Fail> {
+    fn repeat(&mut self, item: Value, times: i64) -> Result<(), Fail> {
         // Either memory is shorter than 2^28.
         let times = if item.len() == 0 { 0 } else { times.clamp(0, 1 << value::FIELD) as usize };
         let total = item.len().saturating_mul(times);
         self.charge(total / 4)?;
-        match item.kind() {
+        let result = match item.kind() {
             value::STR => {
                 let mark = self.text.used();
                 for _ in 0..times {
                     self.text.push_str(item)?;
                 }
-                Ok(self.text.since(mark).flagged(item.flags()))
+                self.text.since(mark)
             }
             value::LIST | value::TUPLE => {
                 let at = self.alloc(total)?;
                 for time in 0..times {
                     self.move_heap(item.at(), at.wrapping_add(time.wrapping_mul(item.len())), item.len());
                 }
-                Ok(Value::new(item.kind(), at, total).flagged(item.flags()))
+                Value::new(item.kind(), at, total)
             }
-            _ => self.fail(Code::TemplateTypeError),
-        }
-    }
-
-    /// String plus string; the side that is not marked safe is escaped when the other is.
-    fn add_text(&mut self, a: Value, b: Value) -> Result<Value, Fail> {
-        let markup = (a.flags() | b.flags()) & value::MARKUP;
-        let (a, b) = if markup == 0 { (a, b) } else { (self.escaped(a)?, self.escaped(b)?) };
-        self.charge(b.len() / 4)?;
-        let result = self.text.concat(a, b)?;
-        Ok(result.flagged(markup))
-    }
-
-    /// The string with `& < > ' "` as entities, unless it is marked safe.
-    pub(super) fn escaped(&mut self, text: Value) -> Result<Value, Fail> {
-        if text.flags() & value::MARKUP != 0 {
-            return Ok(text);
-        }
-        let mark = self.text.used();
-        for i in 0..text.len() {
-            let at = text.at().wrapping_add(i);
-            let byte = self.text.slice(at, 1).first().copied().unwrap_or(0);
-            let content = self.text.is_content(at);
-            match byte {
-                b'&' => self.text.push_all(b"&amp;", content)?,
-                b'<' => self.text.push_all(b"&lt;", content)?,
-                b'>' => self.text.push_all(b"&gt;", content)?,
-                b'\'' => self.text.push_all(b"&#39;", content)?,
-                b'"' => self.text.push_all(b"&#34;", content)?,
-                _ => self.text.push(byte, content)?,
-            }
-        }
-        Ok(self.text.since(mark).flagged(value::MARKUP))
+            _ => return self.fail(Code::TemplateTypeError),
+        };
+        self.push(result.flagged(item.flags()))
     }
 
     fn int_binary(&mut self, which: u8, a: i64, b: i64) -> Result<Value, Fail> {

@@ -8,9 +8,9 @@
 mod access;
 mod arith;
 mod call;
-mod filters;
 mod json;
 pub mod names;
+mod native;
 mod number;
 pub mod op;
 mod print;
@@ -33,11 +33,11 @@ use value::Value;
 use vm::Vm;
 
 /// Bytes of the section's header.
-pub const HEADER: usize = 112;
+pub const HEADER: usize = 124;
 /// Version of the section this module runs.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Parts after the header.
-pub const PARTS: usize = 10;
+pub const PARTS: usize = 11;
 
 /// A compiled template; possibly none at all.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +60,11 @@ struct Program<'a> {
     params: &'a [u8],
     code: &'a [u8],
     positions: &'a [u8],
+    names: &'a [u8],
+    /// Functions that operators call.
+    hooks: &'a [u8],
+    /// Where the library begins in the code.
+    library: usize,
 }
 
 /// A macro's place and parameters.
@@ -91,8 +96,8 @@ impl Program<'_> {
     }
 
     /// The number of an attribute's name.
-    fn attribute_number(&self, index: usize) -> u8 {
-        (u32_at(self.strings, 2 * index + 1).unwrap_or(0) >> 24) as u8
+    fn attribute_number(&self, index: usize) -> usize {
+        (u32_at(self.strings, 2 * index + 1).unwrap_or(0) >> 24) as usize
     }
 
     fn macro_at(&self, index: usize) -> Option<Macro> {
@@ -128,13 +133,21 @@ impl Program<'_> {
     }
 }
 
-/// The error with this number, of those a compiled program may raise by itself.
+/// The error with this number, of those a program may raise by itself.
 fn code_of(number: usize) -> Code {
-    match number {
-        n if n == Code::TemplateTypeError as usize => Code::TemplateTypeError,
-        n if n == Code::TemplateSecurityError as usize => Code::TemplateSecurityError,
-        _ => Code::TemplateRuntimeError,
-    }
+    use Code::*;
+    let codes = [
+        TemplateUnsupported,
+        TemplateTypeError,
+        TemplateUndefinedError,
+        TemplateSecurityError,
+        TemplateValueError,
+        TemplateOverflow,
+        TemplateAttributeError,
+        TemplateKeyError,
+        TemplateIndexError,
+    ];
+    codes.into_iter().find(|&code| code as usize == number).unwrap_or(TemplateRuntimeError)
 }
 
 /// A step of the machine failed. Why stands in the machine, so that a value and this fit one word together.
@@ -170,7 +183,16 @@ impl<'a> Template<'a> {
     /// `TemplateTooShort`, `TemplateVersion`, `TemplateDamaged`, with the offset in the section.
     pub fn parse(section: &'a [u8]) -> Result<Self, Error> {
         let none: &[u8] = &[];
-        let program = Program { strings: none, macros: none, params: none, code: none, positions: none };
+        let program = Program {
+            strings: none,
+            macros: none,
+            params: none,
+            code: none,
+            positions: none,
+            names: none,
+            hooks: none,
+            library: 0,
+        };
         let nothing = &[0; 2 * unicode::TABLES];
         let unicode = Unicode::parse(nothing).ok_or(Error::new(Code::TemplateDamaged))?;
         if section.is_empty() {
@@ -185,20 +207,22 @@ impl<'a> Template<'a> {
         }
         let mut parts = [none; PARTS];
         for (index, part) in parts.iter_mut().enumerate() {
-            let length = u32_at(header, 18 + index).unwrap_or(0) as usize;
+            let length = u32_at(header, 20 + index).unwrap_or(0) as usize;
             (*part, rest) =
-                rest.split_at_checked(length).ok_or(Error::new(Code::TemplateTooShort).at(72 + 4 * index as u64))?;
+                rest.split_at_checked(length).ok_or(Error::new(Code::TemplateTooShort).at(80 + 4 * index as u64))?;
         }
-        let [strings, macros, params, code, positions, _, tables, defaults, name, source] = parts;
+        let [strings, macros, params, code, positions, names, _, tables, defaults, name, source] = parts;
         let unicode = Unicode::parse(tables);
         let defaults_at = section.len().saturating_sub(rest.len() + source.len() + name.len() + defaults.len());
         match unicode {
             Some(unicode) if rest.is_empty() && u32::try_from(section.len()).is_ok() => {
-                let program = Program { strings, macros, params, code, positions };
+                let hooks = header.get(12..16).unwrap_or(none);
+                let library = u32_at(header, 2).unwrap_or(0) as usize;
+                let program = Program { strings, macros, params, code, positions, names, hooks, library };
                 let slots = u32_at(header, 1).unwrap_or(0);
                 Ok(Self { section, program, unicode, defaults, defaults_at, name, source, slots })
             }
-            _ => Err(Error::new(Code::TemplateDamaged).at(72)),
+            _ => Err(Error::new(Code::TemplateDamaged).at(80)),
         }
     }
 
@@ -224,7 +248,7 @@ impl<'a> Template<'a> {
 
     /// SHA-256 of the source, and of the program.
     pub fn hashes(&self) -> (&'a [u8], &'a [u8]) {
-        (self.section.get(8..40).unwrap_or(&[]), self.section.get(40..72).unwrap_or(&[]))
+        (self.section.get(16..48).unwrap_or(&[]), self.section.get(48..80).unwrap_or(&[]))
     }
 
     /// A memory, in words of 8 bytes, that ordinary templates can work in with an input of so many bytes.

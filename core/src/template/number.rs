@@ -1,184 +1,192 @@
-//! Decimal text and binary64, both ways exact, with integers of a fixed number of words.
+//! Decimal text and binary64, both ways exact, with decimal digits alone.
 
-/// Enough for 10^430 and for the largest and smallest binary64 with 100 digits.
-const WORDS: usize = 56;
+/// Places before the point: the largest binary64 has 309.
+pub const POINT: usize = 320;
+/// All places: the smallest binary64 has 1,074 after the point, a number of [`MAX_DIGITS`] that is halved 971 times fewer.
+const PLACES: usize = 1472;
 /// Significant digits a number may have in the input.
 pub const MAX_DIGITS: usize = 100;
 
-#[derive(Clone, Copy)]
-struct Big([u32; WORDS]);
+/// A decimal number with a fixed point. Digits outside of `from..to` are zero.
+#[derive(Debug)]
+pub struct Decimal {
+    digits: [u8; PLACES],
+    /// Place of the first digit.
+    pub from: usize,
+    /// After the last digit.
+    pub to: usize,
+}
 
-impl Big {
-    fn new(value: u64) -> Self {
-        let mut words = [0; WORDS];
-        for (word, part) in words.iter_mut().zip([value as u32, (value >> 32) as u32]) {
-            *word = part;
-        }
-        Self(words)
+impl Decimal {
+    fn new(from: usize) -> Self {
+        Self { digits: [0; PLACES], from, to: from }
     }
 
-    /// self * factor + addend.
-    fn mul_add(&mut self, factor: u32, addend: u32) {
-        let mut carry = addend as u64;
-        for word in &mut self.0 {
-            carry += *word as u64 * factor as u64;
-            *word = carry as u32;
-            carry >>= 32;
+    /// mantissa * 2^exponent.
+    fn of(mantissa: u64, exponent: i32) -> Self {
+        let mut number = Self::new(POINT);
+        let mut rest = mantissa;
+        while rest > 0 {
+            number.from = number.from.wrapping_sub(1);
+            number.put(number.from, (rest % 10) as u8);
+            rest /= 10;
+        }
+        number.scale(exponent);
+        number
+    }
+
+    fn value(&self, place: usize) -> u8 {
+        self.digits.get(place).copied().unwrap_or(0)
+    }
+
+    fn put(&mut self, place: usize, digit: u8) {
+        if let Some(slot) = self.digits.get_mut(place) {
+            *slot = digit;
         }
     }
 
-    fn mul_pow10(&mut self, exponent: u32) {
-        for _ in 0..exponent {
-            self.mul_add(10, 0);
+    /// The digit at a place as text.
+    pub fn digit(&self, place: usize) -> u8 {
+        b'0'.wrapping_add(self.value(place))
+    }
+
+    /// Halves and doubles leave no zero at either end.
+    fn trim(&mut self) {
+        while self.from < self.to && self.value(self.from) == 0 {
+            self.from = self.from.wrapping_add(1);
+        }
+        while self.from < self.to && self.value(self.to.wrapping_sub(1)) == 0 {
+            self.to = self.to.wrapping_sub(1);
         }
     }
 
-    fn shl(&mut self, bits: u32) {
-        for _ in 0..bits / 16 {
-            self.mul_add(1 << 16, 0);
-        }
-        self.mul_add(1 << (bits % 16), 0);
-    }
-
-    /// self -= other; whether it was at least as large. Otherwise nothing changes.
-    fn sub(&mut self, other: &Self) -> bool {
-        if self.less(other) {
-            return false;
-        }
-        let mut borrow = 0i64;
-        for (word, &take) in self.0.iter_mut().zip(&other.0) {
-            let difference = *word as i64 - take as i64 + borrow;
-            *word = difference as u32;
-            borrow = difference >> 32;
-        }
-        true
-    }
-
-    fn add(mut self, other: &Self) -> Self {
-        let mut carry = 0u64;
-        for (word, &plus) in self.0.iter_mut().zip(&other.0) {
-            carry += *word as u64 + plus as u64;
-            *word = carry as u32;
-            carry >>= 32;
-        }
-        self
-    }
-
-    fn less(&self, other: &Self) -> bool {
-        self.0.iter().rev().lt(other.0.iter().rev())
-    }
-
-    fn bits(&self) -> u32 {
-        let mut bits = (WORDS * 32) as u32;
-        for word in self.0.iter().rev() {
-            if *word != 0 {
-                return bits - word.leading_zeros();
+    /// Times 2^exponent.
+    fn scale(&mut self, exponent: i32) {
+        for _ in 0..exponent.unsigned_abs() {
+            let mut carry = 0;
+            if exponent < 0 {
+                self.to = self.to.wrapping_add(1);
+                for place in self.from..self.to {
+                    let sum = self.value(place).wrapping_add(carry * 10);
+                    self.put(place, sum / 2);
+                    carry = sum % 2;
+                }
+            } else {
+                self.from = self.from.wrapping_sub(1);
+                for place in (self.from..self.to).rev() {
+                    let sum = self.value(place).wrapping_mul(2).wrapping_add(carry);
+                    self.put(place, sum % 10);
+                    carry = sum / 10;
+                }
             }
-            bits = bits.saturating_sub(32);
+            self.trim();
         }
-        0
+    }
+
+    /// The part before the point, as far as it goes.
+    fn whole(&self) -> u64 {
+        let places = self.from.min(POINT)..POINT;
+        places.fold(0u64, |sum, place| sum.saturating_mul(10).saturating_add(self.value(place) as u64))
+    }
+
+    /// The shortest number that reads back as `value` (finite, positive); of several the nearest.
+    pub fn shortest(value: f64) -> Self {
+        let bits = value.to_bits();
+        let biased = (bits >> 52) as i32;
+        let fraction = bits & ((1 << 52) - 1);
+        let (mantissa, exponent) = if biased == 0 { (fraction, -1074) } else { (fraction | 1 << 52, biased - 1075) };
+        let mut exact = Self::of(mantissa, exponent);
+        // Half way to the neighbours. The gap below a power of two is half the gap above it.
+        let narrow = (fraction == 0 && biased > 1) as u32;
+        let upper = Self::of(2 * mantissa + 1, exponent - 1);
+        let lower = Self::of((2 << narrow) * mantissa - 1, exponent - 1 - narrow as i32);
+        let even = mantissa % 2 == 0;
+        // Digit by digit, until what stands so far, or one more in the last place, lies between the two.
+        let mut above = 0;
+        for place in upper.from..upper.to {
+            let (low, digit, high) = (lower.value(place), exact.value(place), upper.value(place));
+            let end = place.wrapping_add(1);
+            let down = low != digit || even && end >= lower.to;
+            if above == 0 && digit != high {
+                above = if digit + 1 < high { 2 } else { 1 };
+            } else if above == 1 && (digit != 9 || high != 0) {
+                above = 2;
+            }
+            let up = above > 0 && (even || above > 1 || end < upper.to);
+            if down || up {
+                let nearest_up = exact.value(end) >= 5;
+                exact.digits.iter_mut().skip(end).for_each(|digit| *digit = 0);
+                exact.to = end;
+                if up && (nearest_up || !down) {
+                    exact.from = exact.from.min(place);
+                    let mut at = place;
+                    while exact.value(at) == 9 {
+                        exact.put(at, 0);
+                        at = at.wrapping_sub(1);
+                    }
+                    exact.put(at, exact.value(at) + 1);
+                    exact.from = exact.from.min(at);
+                }
+                break;
+            }
+        }
+        exact.trim();
+        exact
+    }
+
+    /// The nearest binary64, of two the even one.
+    fn nearest(mut self) -> f64 {
+        let mut exponent = 0;
+        while self.whole() >> 53 != 0 {
+            self.scale(-1);
+            exponent += 1;
+        }
+        while self.whole() >> 52 == 0 && exponent > -1074 {
+            self.scale(1);
+            exponent -= 1;
+        }
+        let whole = self.whole();
+        let half = self.value(POINT);
+        let more = self.to > POINT + 1 || whole % 2 == 1;
+        let mantissa = whole + (half > 5 || half == 5 && more) as u64;
+        if mantissa >> 52 == 0 {
+            return f64::from_bits(mantissa);
+        }
+        // Adding the mantissa lets a carry run into the exponent.
+        let bits = ((exponent + 1074) as u64) * (1 << 52) + mantissa;
+        f64::from_bits(bits.min(f64::INFINITY.to_bits()))
     }
 }
 
-/// The shortest decimal digits that read back as `value` (finite, positive), and the exponent of ten of the first one.
-/// Of several shortest the nearest: Steele and White, as Burger and Dybvig put it. Returns the number of digits.
-pub fn shortest(value: f64, digits: &mut [u8; 17]) -> (usize, i32) {
-    let bits = value.to_bits();
-    let biased = (bits >> 52 & 0x7ff) as i32;
-    let fraction = bits & ((1 << 52) - 1);
-    let (mantissa, exponent) = if biased == 0 { (fraction, -1074) } else { (fraction | 1 << 52, biased - 1075) };
-    let even = mantissa % 2 == 0;
-    // The gap below a power of two is half the gap above it.
-    let narrow = fraction == 0 && biased > 1;
-    let extra = narrow as u32 + 1;
-    let mut r = Big::new(mantissa);
-    let mut s = Big::new(1);
-    let mut low = Big::new(1);
-    r.shl(extra);
-    s.shl(extra);
-    if exponent >= 0 {
-        r.shl(exponent as u32);
-        low.shl(exponent as u32);
-    } else {
-        s.shl(exponent.unsigned_abs());
+/// Splits a sign off.
+fn signed(text: &[u8]) -> (bool, &[u8]) {
+    match text.split_first() {
+        Some((b'-', rest)) => (true, rest),
+        Some((b'+', rest)) => (false, rest),
+        _ => (false, text),
     }
-    let mut high = low;
-    high.shl(narrow as u32);
-
-    // Scale to value in [1, 10) times 10^k: first by estimate, then to the point.
-    let log2 = 63 - mantissa.leading_zeros() as i32 + exponent;
-    let mut k = (log2 * 1233) >> 12;
-    if k >= 0 {
-        s.mul_pow10(k as u32);
-    } else {
-        for big in [&mut r, &mut low, &mut high] {
-            big.mul_pow10(k.unsigned_abs());
-        }
-    }
-    let above = |sum: &Big, s: &Big| if even { !sum.less(s) } else { s.less(sum) };
-    loop {
-        let mut ten = s;
-        ten.mul_add(10, 0);
-        let sum = r.add(&high);
-        if above(&sum, &ten) {
-            s = ten;
-            k += 1;
-        } else if !above(&sum, &s) {
-            for big in [&mut r, &mut low, &mut high] {
-                big.mul_add(10, 0);
-            }
-            k -= 1;
-        } else {
-            break;
-        }
-    }
-
-    let mut count = 0;
-    for slot in digits.iter_mut() {
-        let mut digit = 0;
-        while digit < 9 && r.sub(&s) {
-            digit += 1;
-        }
-        let small = if even { !low.less(&r) } else { r.less(&low) };
-        let large = above(&r.add(&high), &s);
-        if large && (!small || { !r.add(&r).less(&s) }) {
-            digit += 1;
-        }
-        *slot = digit;
-        count += 1;
-        if small || large {
-            break;
-        }
-        for big in [&mut r, &mut low, &mut high] {
-            big.mul_add(10, 0);
-        }
-    }
-    (count, k)
 }
 
 /// Reads `digits[.digits][e[+-]digits]` with an optional sign, surrounded by nothing. `None` when it is no number or has
 /// more than [`MAX_DIGITS`] significant digits. Correctly rounded.
 pub fn parse_float(text: &[u8]) -> Option<f64> {
-    let (negative, text) = match text.split_first() {
-        Some((b'-', rest)) => (true, rest),
-        Some((b'+', rest)) => (false, rest),
-        _ => (false, text),
-    };
-    let mut number = Big::new(0);
-    let (mut significant, mut scale, mut seen, mut point) = (0usize, 0i32, false, false);
-    let mut rest = text;
+    let (negative, mut rest) = signed(text);
+    // The digits stand from the point on until the exponent is known.
+    let mut number = Decimal::new(POINT);
+    let (mut scale, mut seen, mut point) = (0i32, false, false);
     while let Some((&byte, tail)) = rest.split_first() {
         match byte {
             b'0'..=b'9' => {
                 seen = true;
-                if significant > 0 || byte != b'0' {
-                    significant += 1;
-                    if significant > MAX_DIGITS {
-                        return None;
-                    }
-                    number.mul_add(10, byte.wrapping_sub(b'0') as u32);
+                scale = scale.saturating_add(!point as i32);
+                if number.to == POINT && byte == b'0' {
+                    scale = scale.saturating_sub(1);
+                } else if number.to >= POINT + MAX_DIGITS {
+                    return None;
+                } else {
+                    number.put(number.to, byte.wrapping_sub(b'0'));
+                    number.to = number.to.wrapping_add(1);
                 }
-                scale = scale.saturating_sub(point as i32);
             }
             b'.' if !point => point = true,
             _ => break,
@@ -194,75 +202,25 @@ pub fn parse_float(text: &[u8]) -> Option<f64> {
     } else if !rest.is_empty() {
         return None;
     }
-    let magnitude = compose(number, significant as i32, scale);
-    Some(if negative { -magnitude } else { magnitude })
-}
-
-/// number * 10^scale, rounded to nearest, ties to even.
-fn compose(mut number: Big, significant: i32, scale: i32) -> f64 {
-    let top = scale.saturating_add(significant);
-    if significant == 0 || top < -330 {
-        return 0.0;
-    }
-    if top > 310 {
-        return f64::INFINITY;
-    }
-    let mut divisor = Big::new(1);
-    if scale >= 0 {
-        number.mul_pow10(scale.unsigned_abs());
+    let magnitude = if number.to == POINT || scale < -330 {
+        0.0
+    } else if scale > 310 {
+        f64::INFINITY
     } else {
-        divisor.mul_pow10(scale.unsigned_abs());
-    }
-    // Bring the quotient into [2^63, 2^65), so that 64 bits and a sticky bit decide every rounding.
-    let mut exponent = number.bits() as i32 - divisor.bits() as i32 - 64;
-    if exponent < 0 {
-        number.shl(exponent.unsigned_abs())
-    } else {
-        divisor.shl(exponent.unsigned_abs())
-    }
-    let mut quotient = 0u128;
-    let mut shifted = divisor;
-    shifted.shl(65);
-    for _ in 0..=65 {
-        quotient = quotient << 1 | number.sub(&shifted) as u128;
-        for i in 0..WORDS {
-            let above = shifted.0.get(i + 1).copied().unwrap_or(0);
-            if let Some(word) = shifted.0.get_mut(i) {
-                *word = *word >> 1 | above << 31;
-            }
+        let mut moved = Decimal::new((POINT as i32 - scale) as usize);
+        for place in number.from..number.to {
+            moved.put(moved.to, number.value(place));
+            moved.to = moved.to.wrapping_add(1);
         }
-    }
-    let mut sticky = number.bits() != 0;
-    let length = 128 - quotient.leading_zeros() as i32;
-    // Bits to drop: down to 53, more when the result is subnormal.
-    let drop = (length - 53).max(-1074 - exponent);
-    if drop > length + 1 {
-        return 0.0;
-    }
-    exponent += drop;
-    let kept = quotient >> drop.min(127) as u32;
-    let half = 1u128 << (drop - 1).clamp(0, 127) as u32;
-    sticky |= quotient & (half - 1) != 0;
-    let up = quotient & half != 0 && (sticky || kept & 1 != 0);
-    let mantissa = kept as u64 + up as u64;
-    // Adding the mantissa lets a carry run into the exponent.
-    if mantissa < 1 << 52 {
-        return f64::from_bits(mantissa);
-    }
-    let biased = exponent + 1075;
-    if biased + (mantissa >> 53) as i32 >= 2047 {
-        return f64::INFINITY;
-    }
-    f64::from_bits(((biased - 1) as u64) * (1 << 52) + mantissa)
+        moved.trim();
+        moved.nearest()
+    };
+    Some(if negative { -magnitude } else { magnitude })
 }
 
 /// Reads an optional sign and decimal digits. Values beyond i64 are cut off at its ends.
 pub fn parse_int(text: &[u8]) -> Option<i64> {
-    let (negative, digits) = match text.split_first() {
-        Some((b'-', rest)) => (true, rest),
-        Some((b'+', rest)) => (false, rest),
-        _ => (false, text),
-    };
+    let (negative, digits) = signed(text);
     if digits.is_empty() {
         return None;
     }
@@ -296,10 +254,9 @@ mod tests {
     use std::string::{String, ToString};
 
     fn print(value: f64) -> String {
-        let mut digits = [0; 17];
-        let (count, exponent) = shortest(value, &mut digits);
-        let text: String = digits[..count].iter().map(|d| (b'0' + d) as char).collect();
-        std::format!("{}.{}e{}", &text[..1], &text[1..], exponent)
+        let number = Decimal::shortest(value);
+        let text: String = (number.from..number.to).map(|place| number.digit(place) as char).collect();
+        std::format!("{}.{}e{}", &text[..1], &text[1..], POINT as i32 - 1 - number.from as i32)
     }
 
     #[test]

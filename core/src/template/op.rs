@@ -15,7 +15,7 @@ pub const LITERAL: u8 = 3;
 pub const LOAD: u8 = 4;
 /// Pop into a slot of this function: `u16`.
 pub const STORE: u8 = 5;
-/// Look a name up in the input: `u16` constant, `u16` slot.
+/// Look a name up: `u16` constant, `u16` slot, `u8` 1 when the input itself is looked at, `u16` one of [`absent`].
 pub const RESOLVE: u8 = 6;
 /// Copy a slot as it is: `u8` functions outward, `u16` from, `u16` to.
 pub const ALIAS: u8 = 7;
@@ -67,8 +67,8 @@ pub const SLICE: u8 = 29;
 pub const METHOD: u8 = 30;
 /// Call: `u8` positional arguments, `u8` pairs of name and value, `u8` 1 when the last positional one is spread.
 pub const CALL: u8 = 31;
-/// Filter with all its parameters on the stack: `u8`, one of [`filter`].
-pub const FILTER: u8 = 32;
+/// An operation of the machine: `u8`, one of [`native`], `u8` how many values it takes.
+pub const NATIVE: u8 = 32;
 /// Test: `u64`, one of [`mod@test`].
 pub const TEST: u8 = 33;
 /// Pop an iterable, push a loop state.
@@ -93,8 +93,8 @@ pub const CAPTURED: u8 = 42;
 pub const CAPTURE_DROP: u8 = 43;
 /// Push a macro of this function: `u16`.
 pub const MACRO: u8 = 44;
-/// End of a macro.
-pub const RETURN: u8 = 45;
+/// End of a function: the top is its value.
+pub const RESULT: u8 = 45;
 /// Pop into an attribute of a namespace: `u8` functions outward, `u16` slot, `u16` constant.
 pub const SET_ATTR: u8 = 46;
 /// Fail unless the variable is a namespace: `u8` functions outward, `u16` slot.
@@ -107,6 +107,8 @@ pub const HALT: u8 = 49;
 pub const DUP: u8 = 50;
 /// Push a part of the time the host gave: `u8`, one of [`now`].
 pub const NOW: u8 = 51;
+/// Call a function of the library with all its parameters on the stack: `u16`.
+pub const LIBRARY: u8 = 52;
 
 /// Operands of [`LITERAL`].
 pub mod literal {
@@ -162,68 +164,104 @@ pub mod compare {
     pub const NOT_IN: u8 = 7;
 }
 
-/// Operands of [`FILTER`]; the parameters stand in this order on the stack, after the value.
-pub mod filter {
-    /// chars
-    pub const TRIM: u8 = 0;
-    /// -
+/// Operands of [`NATIVE`], with what stands on the stack. A parameter that is not there is missing.
+pub mod native {
+    /// x: as a string
+    pub const STRING: u8 = 0;
+    /// x
     pub const LENGTH: u8 = 1;
-    /// -
-    pub const STRING: u8 = 2;
-    /// -
-    pub const ITEMS: u8 = 3;
-    /// -
-    pub const LIST: u8 = 4;
-    /// -
-    pub const LOWER: u8 = 5;
-    /// -
-    pub const UPPER: u8 = 6;
-    /// default_value, boolean
-    pub const DEFAULT: u8 = 7;
-    /// d, attribute
+    /// x: its items
+    pub const LIST: u8 = 2;
+    /// list: as what is read once
+    pub const GENERATOR: u8 = 3;
+    /// text, characters or None, sides (bit 0 left, 1 right)
+    pub const STRIP: u8 = 4;
+    /// text, 0 lower 1 upper 2 title, first character, end; without these all of it
+    pub const CASE: u8 = 5;
+    /// text, old, new, how often; [`INHERIT`](replace::INHERIT): everywhere
+    pub const REPLACE: u8 = 6;
+    /// text, separator or None, how often, one of [`mod@split`]; from the right pieces come last to first
+    pub const SPLIT: u8 = 7;
+    /// items, separator, whether items are converted
     pub const JOIN: u8 = 8;
-    /// case_sensitive, by, reverse
-    pub const DICTSORT: u8 = 9;
-    /// old, new, count
-    pub const REPLACE: u8 = 10;
-    /// -
-    pub const CAPITALIZE: u8 = 11;
-    /// -
-    pub const TITLE: u8 = 12;
-    /// width, first, blank
-    pub const INDENT: u8 = 13;
-    /// reverse, case_sensitive, attribute
-    pub const SORT: u8 = 14;
-    /// case_sensitive, attribute
-    pub const UNIQUE: u8 = 15;
-    /// case_sensitive, attribute
-    pub const MIN: u8 = 16;
-    /// case_sensitive, attribute
-    pub const MAX: u8 = 17;
-    /// -
-    pub const FIRST: u8 = 18;
-    /// -
-    pub const LAST: u8 = 19;
-    /// default, base
-    pub const INT: u8 = 20;
-    /// default
-    pub const FLOAT: u8 = 21;
-    /// -
-    pub const SAFE: u8 = 22;
-    /// ensure_ascii, indent, separators, sort_keys
-    pub const TOJSON: u8 = 23;
-    /// -
-    pub const ABS: u8 = 24;
-    /// -
-    pub const REVERSE: u8 = 25;
-    /// attribute, start
-    pub const SUM: u8 = 26;
-    /// -
-    pub const ESCAPE: u8 = 27;
-    /// name: the attribute as `selectattr` and `map(attribute=..)` find it, dots included
-    pub const ATTRIBUTE: u8 = 28;
-    /// How many parameters each filter has beside the value.
-    pub const ARITY: [u8; 29] = [1, 0, 0, 0, 0, 0, 0, 2, 2, 3, 3, 0, 0, 3, 3, 2, 2, 2, 0, 0, 2, 1, 0, 4, 0, 0, 2, 0, 1];
+    /// text, part, one of [`mod@find`]: the character where it is, or -1
+    pub const FIND: u8 = 9;
+    /// x, ensure_ascii, indent, separators
+    pub const JSON: u8 = 10;
+    /// x, like: with the flags of the second; without it marked safe
+    pub const FLAGS: u8 = 11;
+    /// text, whether only as a float: the number it is, or None
+    pub const NUMBER: u8 = 12;
+    /// float: without its fraction; None when it is no number
+    pub const TRUNCATE: u8 = 13;
+    /// start, stop, step
+    pub const RANGE: u8 = 14;
+    /// pairs
+    pub const DICT: u8 = 15;
+    /// dict
+    pub const NAMESPACE: u8 = 16;
+    /// dict or namespace, kind of view
+    pub const VIEW: u8 = 17;
+    /// dict, key, default
+    pub const GET: u8 = 18;
+    /// list, index, item: puts it there; generator, any, list: replaces what is left
+    pub const PUT: u8 = 19;
+    /// message
+    pub const RAISE: u8 = 20;
+    /// text: its bytes
+    pub const BYTES: u8 = 21;
+    /// text, number of a Unicode table: whether it has the first character
+    pub const HAS: u8 = 22;
+    /// x: its `repr`
+    pub const REPR: u8 = 23;
+}
+
+/// Special numbers of places for [`native::REPLACE`].
+pub mod replace {
+    /// Everywhere; what is put in is content where what it replaces is, and a text marked safe stays as it is.
+    pub const INHERIT: i64 = -2;
+}
+
+/// Ways to split.
+pub mod split {
+    /// From the left.
+    pub const LEFT: i64 = 0;
+    /// From the right.
+    pub const RIGHT: i64 = 1;
+    /// At line ends.
+    pub const LINES: i64 = 2;
+}
+
+/// Ways to find.
+pub mod find {
+    /// The first place.
+    pub const FIRST: i64 = 0;
+    /// The last place.
+    pub const LAST: i64 = 1;
+    /// Only at the start.
+    pub const START: i64 = 2;
+    /// Only at the end.
+    pub const END: i64 = 3;
+}
+
+/// What [`RESOLVE`] gives for a name that is nowhere; other numbers are functions.
+pub mod absent {
+    /// Missing.
+    pub const MISSING: u16 = 0xffff;
+    /// None.
+    pub const NONE: u16 = 0xfffe;
+    /// False.
+    pub const FALSE: u16 = 0xfffd;
+    /// A function that cannot be called.
+    pub const UNSUPPORTED: u16 = 0xfffc;
+}
+
+/// Functions of the library that operators call: their places in the header.
+pub mod hook {
+    /// format, values: string % values
+    pub const PERCENT: usize = 0;
+    /// a, b: strings of which one is marked safe
+    pub const ADD_MARKUP: usize = 1;
 }
 
 /// Operands of [`TEST`]: a set of kinds, and what the value must be beside. Comparisons by name compile to [`COMPARE`].
@@ -263,24 +301,16 @@ pub mod test {
     pub const SEQUENCE: u64 = UNDEFINED | set(&[STR, LIST, TUPLE, DICT, RANGE]);
     /// What a loop goes through.
     pub const ITERABLE: u64 = SEQUENCE | set(&[KEYS, VALUES, ITEMS, GENERATOR, LOOP]);
+    /// Lists.
+    pub const LISTS: u64 = set(&[LIST]);
+    /// Tuples.
+    pub const TUPLES: u64 = set(&[TUPLE]);
+    /// Generators.
+    pub const GENERATORS: u64 = set(&[GENERATOR]);
+    /// Namespaces.
+    pub const NAMESPACES: u64 = set(&[NAMESPACE]);
     /// Dicts.
     pub const MAPPING: u64 = set(&[DICT]);
     /// What can be called.
     pub const CALLABLE: u64 = UNDEFINED | set(&[MACRO, FUNCTION, METHOD, LOOP]);
-}
-
-/// Functions every template sees unless the input has a variable of that name.
-pub mod function {
-    /// Their names; the index is the function.
-    pub const NAMES: [&str; 5] = ["namespace", "raise_exception", "strftime_now", "range", "dict"];
-    /// `namespace(**kw)`
-    pub const NAMESPACE: usize = 0;
-    /// `raise_exception(message)`
-    pub const RAISE_EXCEPTION: usize = 1;
-    /// `strftime_now(format)`: calls compile to [`NOW`](super::NOW), this one fails.
-    pub const STRFTIME_NOW: usize = 2;
-    /// `range(start, stop, step)`
-    pub const RANGE: usize = 3;
-    /// `dict(**kw)`
-    pub const DICT: usize = 4;
 }

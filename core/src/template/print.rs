@@ -1,7 +1,7 @@
 //! Values to text: Python's `str` and `repr`, and its `json.dumps`.
 
 use super::Fail;
-use super::number::{decimal, shortest};
+use super::number::{Decimal, POINT, decimal};
 use super::text::decode;
 use super::unicode::PRINTABLE;
 use super::value::{self, Value};
@@ -13,14 +13,13 @@ use crate::error::Code;
 pub(super) struct Style {
     json: bool,
     ascii: bool,
-    sort: bool,
     /// Between items, and between key and value; `None`: the usual ones.
     separators: Option<(Value, Value)>,
     /// One level of indentation.
     indent: Option<Value>,
 }
 
-const REPR: Style = Style { json: false, ascii: false, sort: false, separators: None, indent: None };
+const REPR: Style = Style { json: false, ascii: false, separators: None, indent: None };
 
 impl Vm<'_> {
     /// Appends Python's `str` of a value.
@@ -37,12 +36,17 @@ impl Vm<'_> {
         self.write(item, REPR)
     }
 
-    /// The filter `tojson`: value, ensure_ascii, indent, separators, sort_keys on the stack.
-    pub(super) fn tojson(&mut self) -> Result<Value, Fail> {
-        let (sort, separators, indent, ascii, item) = (self.pop()?, self.pop()?, self.pop()?, self.pop()?, self.pop()?);
+    /// Python's `json.dumps` as the reference's filter calls it.
+    pub(super) fn tojson(
+        &mut self,
+        item: Value,
+        ascii: Value,
+        indent: Value,
+        separators: Value,
+    ) -> Result<Value, Fail> {
         let mark = self.text.used();
         let indent = match indent.kind() {
-            value::NONE => None,
+            value::NONE | value::MISSING => None,
             value::STR => Some(indent),
             value::INT | value::BOOL => {
                 for _ in 0..self.int_of(indent).clamp(0, super::MAX_WIDTH as i64) {
@@ -53,7 +57,7 @@ impl Vm<'_> {
             _ => return self.fail(Code::TemplateTypeError),
         };
         let separators = match separators.kind() {
-            value::NONE => None,
+            value::NONE | value::MISSING => None,
             value::LIST | value::TUPLE if separators.len() == 2 => {
                 let (item, key) = (self.entry(separators, 0), self.entry(separators, 1));
                 if item.kind() != value::STR || key.kind() != value::STR {
@@ -64,7 +68,7 @@ impl Vm<'_> {
             value::LIST | value::TUPLE => return self.fail(Code::TemplateValueError),
             _ => return self.fail(Code::TemplateTypeError),
         };
-        let style = Style { json: true, ascii: self.truthy(ascii), sort: self.truthy(sort), separators, indent };
+        let style = Style { json: true, ascii: self.truthy(ascii), separators, indent };
         let start = self.text.used();
         self.write(item, style)?;
         Ok(self.text.since(start))
@@ -152,7 +156,6 @@ impl Vm<'_> {
             value::STR if style.json => self.json_text(item, style.ascii),
             value::STR => self.repr_text(item),
             value::LIST | value::TUPLE | value::DICT => {
-                let item = if style.sort && item.kind() == value::DICT { self.sorted_dict(item)? } else { item };
                 self.text.push(Self::bracket(item.kind(), style, true), content)?;
                 self.push(item)?;
                 self.push(Value::new(value::MARK, 0, 0))
@@ -215,28 +218,24 @@ impl Vm<'_> {
         if number == 0.0 {
             return self.text.push_all(b"0.0", content);
         }
-        let mut digits = [0; 17];
-        let (count, exponent) = shortest(number.abs(), &mut digits);
-        let digit = |index: i32| {
-            let known = usize::try_from(index).ok().filter(|&i| i < count).and_then(|i| digits.get(i));
-            b'0'.wrapping_add(known.copied().unwrap_or(0))
-        };
-        let count = count as i32;
-        if (-4..16).contains(&exponent) {
-            for index in exponent.min(0)..count.max(exponent.wrapping_add(2)) {
-                self.text.push(digit(index), content)?;
-                if index == exponent {
-                    self.text.push(b'.', content)?;
-                }
+        let decimal = Decimal::shortest(number.abs());
+        let exponent = (POINT as i32).wrapping_sub(1).wrapping_sub(decimal.from as i32);
+        let plain = (-4..16).contains(&exponent);
+        let (mut place, mut end, mut point) = (decimal.from, decimal.to, decimal.from);
+        if plain {
+            point = POINT - 1;
+            place = place.min(point);
+            end = end.max(POINT + 1);
+        }
+        while place < end {
+            self.text.push(decimal.digit(place), content)?;
+            if place == point && place.wrapping_add(1) < end {
+                self.text.push(b'.', content)?;
             }
+            place = place.wrapping_add(1);
+        }
+        if plain {
             return Ok(());
-        }
-        self.text.push(digit(0), content)?;
-        if count > 1 {
-            self.text.push(b'.', content)?;
-        }
-        for index in 1..count {
-            self.text.push(digit(index), content)?;
         }
         self.text.push_all(if exponent < 0 { b"e-" } else { b"e+" }, content)?;
         if exponent.unsigned_abs() < 10 {

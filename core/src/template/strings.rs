@@ -1,41 +1,39 @@
-//! String operations on values: strip, case, split, join, replace. Each byte keeps its provenance.
+//! String operations on values: strip, case, split, find, join, replace. Each byte keeps its provenance.
 
 use super::Fail;
-use super::text::{decode, find, find_last, part};
+use super::op::{find as mode, replace, split};
+use super::text::{before, char_offset, count, decode, find, find_last, part};
 use super::unicode::{self, CASE_IGNORABLE, CASED, Case};
 use super::value::{self, Value};
 use super::vm::Vm;
 use crate::error::Code;
 
 impl Vm<'_> {
-    /// `strip`, `lstrip`, `rstrip`: without a set of characters, white space.
-    pub(super) fn strip(&self, text: Value, set: Value, left: bool, right: bool) -> Result<Value, Fail> {
-        let chars = match set.kind() {
-            value::STR => Some(self.text.of(set)),
-            value::NONE | value::MISSING => None,
-            _ => return self.fail(Code::TemplateTypeError),
-        };
+    /// Drops characters of a set, or white space without one, at the sides: bit 0 left, bit 1 right.
+    pub(super) fn strip(&self, text: Value, set: Value, sides: i64) -> Result<Value, Fail> {
+        if !matches!(set.kind(), value::STR | value::NONE) {
+            return self.fail(Code::TemplateTypeError);
+        }
         let bytes = self.text.of(text);
         let strips = |at: usize| {
             let (point, len) = decode(bytes, at);
-            let hit = match chars {
-                None => unicode::is_space(point),
-                Some(set) => bytes.get(at..at.wrapping_add(len)).is_some_and(|one| find(set, one, 0).is_some()),
+            let hit = if set.kind() == value::NONE {
+                unicode::is_space(point)
+            } else {
+                let one = bytes.get(at..at.wrapping_add(len)).unwrap_or(&[]);
+                find(self.text.of(set), one, 0).is_some()
             };
             if hit { len } else { 0 }
         };
         let (mut from, mut to) = (0, bytes.len());
-        while left && from < to {
+        while sides & 1 != 0 && from < to {
             match strips(from) {
                 0 => break,
                 len => from = from.wrapping_add(len),
             }
         }
-        while right && to > from {
-            let mut at = to.wrapping_sub(1);
-            while at > from && bytes.get(at).is_some_and(|byte| byte & 0xc0 == 0x80) {
-                at = at.wrapping_sub(1);
-            }
+        while sides & 2 != 0 && to > from {
+            let at = before(bytes, to);
             if strips(at) == 0 {
                 break;
             }
@@ -44,18 +42,15 @@ impl Vm<'_> {
         Ok(part(text, from, to))
     }
 
-    /// Whether a letter stands beside `at`, marks skipped, before it no farther than `start`. For the final sigma.
-    fn cased_beside(&self, bytes: &[u8], start: usize, at: usize, back: bool) -> bool {
+    /// Whether a letter stands beside `at`, marks skipped. For the final sigma.
+    fn cased_beside(&self, bytes: &[u8], at: usize, back: bool) -> bool {
         let mut at = at;
         loop {
             if back {
-                if at <= start {
+                if at == 0 {
                     return false;
                 }
-                at = at.wrapping_sub(1);
-                while at > 0 && bytes.get(at).is_some_and(|byte| byte & 0xc0 == 0x80) {
-                    at = at.wrapping_sub(1);
-                }
+                at = before(bytes, at);
             } else {
                 at = at.wrapping_add(decode(bytes, at).1);
             }
@@ -69,203 +64,156 @@ impl Vm<'_> {
         }
     }
 
-    fn push_case(&mut self, text: Value, start: usize, at: usize, case: Case) -> Result<usize, Fail> {
+    /// The characters from `start` to `end`, or all, in lower (0), upper (1) or title (2) case.
+    pub(super) fn case(&mut self, text: Value, which: i64, start: Value, end: Value) -> Result<Value, Fail> {
         let bytes = self.text.of(text);
-        let (point, len) = decode(bytes, at);
-        let content = self.text.is_content(text.at().wrapping_add(at));
-        if point < 0x80 {
-            let byte = point as u8;
-            self.text.push(
-                if case == Case::Lower { byte.to_ascii_lowercase() } else { byte.to_ascii_uppercase() },
-                content,
-            )?;
-        } else if point == 0x3a3 && case == Case::Lower {
-            let last = self.cased_beside(bytes, start, at, true) && !self.cased_beside(bytes, start, at, false);
-            self.text.push_char(if last { 0x3c2 } else { 0x3c3 }, content)?;
-        } else {
-            self.charge(32)?;
-            self.unicode.push_mapped(&mut self.text, case, point, content)?;
+        let (mut at, mut to) = (0, bytes.len());
+        if start.is_integer() {
+            at = char_offset(bytes, self.int_of(start) as usize);
+            to = char_offset(bytes, self.int_of(end) as usize);
         }
-        Ok(at.wrapping_add(len.max(1)))
-    }
-
-    /// `upper`, `lower`; with `first` only the first character in that case and the rest lower.
-    pub(super) fn case(&mut self, text: Value, case: Case, first: bool) -> Result<Value, Fail> {
-        self.charge(text.len() / 4)?;
+        let case = match which {
+            0 => Case::Lower,
+            1 => Case::Upper,
+            _ => Case::Title,
+        };
         let mark = self.text.used();
-        let mut at = 0;
-        while at < text.len() {
-            at = self.push_case(text, 0, at, if first && at > 0 { Case::Lower } else { case })?;
+        while at < to {
+            let bytes = self.text.of(text);
+            let (mut point, len) = decode(bytes, at);
+            let content = self.text.is_content(text.at().wrapping_add(at));
+            if point == 0x3a3 && case == Case::Lower {
+                let last = self.cased_beside(bytes, at, true) && !self.cased_beside(bytes, at, false);
+                point = if last { 0x3c2 } else { 0x3c3 };
+            }
+            if point >= 0x80 {
+                self.charge(32)?;
+            }
+            self.unicode.push_mapped(&mut self.text, case, point, content)?;
+            at = at.wrapping_add(len.max(1));
         }
         Ok(self.text.since(mark).flagged(text.flags()))
     }
 
-    /// The method `title` (a word begins after what is no letter) or the filter (after blanks, dashes and brackets).
-    pub(super) fn title(&mut self, text: Value, method: bool) -> Result<Value, Fail> {
-        self.charge(text.len() / 4)?;
-        let mark = self.text.used();
-        let (mut at, mut inside, mut start) = (0, false, 0);
-        while at < text.len() {
-            let (point, _) = decode(self.text.of(text), at);
-            let case = match (inside, method) {
-                (true, _) => Case::Lower,
-                (false, true) => Case::Title,
-                (false, false) => Case::Upper,
-            };
-            at = self.push_case(text, start, at, case)?;
-            if !inside && !method {
-                // The filter maps the rest of a word by itself.
-                start = at;
+    /// The pieces of a text between separators, white space or line ends, with at most `limit` cuts. From the right the
+    /// pieces come last to first.
+    pub(super) fn split(&mut self, text: Value, separator: Value, limit: Value, way: i64) -> Result<Value, Fail> {
+        let right = way == split::RIGHT;
+        let between = separator.kind() == value::STR;
+        let mut left = if limit.is_integer() { self.int_of(limit) } else { -1 };
+        let mut rest = text;
+        if between {
+            if separator.len() == 0 {
+                return self.fail(Code::TemplateValueError);
             }
-            inside = if method {
-                if point < 0x80 { (point as u8).is_ascii_alphabetic() } else { self.unicode.has(CASED, point) }
-            } else {
-                !unicode::is_space(point) && !matches!(point, 0x2d | 0x28 | 0x7b | 0x5b | 0x3c)
-            };
+            self.charge((text.len() / 16).saturating_mul(separator.len() / 16 + 1))?;
+        } else if way != split::LINES {
+            rest = self.strip(text, separator, if right { 2 } else { 1 })?;
         }
-        Ok(self.text.since(mark).flagged(text.flags() & !value::MARKUP))
-    }
-
-    /// `split` and `rsplit`, at white space without a separator. `limit` is the largest number of cuts.
-    pub(super) fn split(&mut self, text: Value, separator: Value, limit: i64, from_right: bool) -> Result<Value, Fail> {
         let floor = self.sp;
-        let mut left = if limit < 0 { i64::MAX } else { limit };
-        self.charge(text.len() / 8)?;
-        match separator.kind() {
-            value::NONE | value::MISSING => {
-                let mut rest = self.strip(text, separator, !from_right, from_right)?;
-                while rest.len() > 0 {
-                    self.charge(if from_right { rest.len() / 8 } else { 1 })?;
-                    let cut = if left > 0 { self.word(rest, from_right) } else { None };
-                    left = left.saturating_sub(1);
-                    match cut {
-                        Some((before, after)) => {
-                            let (head, tail) = (part(rest, 0, before), part(rest, after, rest.len()));
-                            self.push(if from_right { tail } else { head })?;
-                            rest =
-                                self.strip(if from_right { head } else { tail }, separator, !from_right, from_right)?;
-                        }
-                        None => {
-                            self.push(rest)?;
-                            rest = part(rest, 0, 0);
-                        }
-                    }
-                }
-            }
-            value::STR if separator.len() == 0 => return self.fail(Code::TemplateValueError),
-            value::STR => {
-                let mut rest = text;
-                loop {
-                    let (bytes, needle) = (self.text.of(rest), self.text.of(separator));
-                    let hit = if from_right { find_last(bytes, needle) } else { find(bytes, needle, 0) };
-                    match hit.filter(|_| left > 0) {
-                        Some(at) => {
-                            let after = at.wrapping_add(separator.len());
-                            let (head, tail) = (part(rest, 0, at), part(rest, after, rest.len()));
-                            self.push(if from_right { tail } else { head })?;
-                            rest = if from_right { head } else { tail };
-                        }
-                        None => {
-                            self.push(rest)?;
-                            break;
-                        }
-                    }
-                    self.charge(1)?;
-                    left = left.saturating_sub(1);
-                }
-            }
-            _ => return self.fail(Code::TemplateTypeError),
+        while left != 0 {
+            let Some((from, to)) = self.cut(rest, separator, way) else { break };
+            self.charge(if right { rest.len() / 8 + 1 } else { 1 })?;
+            let (head, tail) = (part(rest, 0, from), part(rest, to, rest.len()));
+            self.push(if right { tail } else { head })?;
+            rest = if right { head } else { tail };
+            left = left.wrapping_sub(1);
         }
-        let list = self.make_list(value::LIST, self.sp.saturating_sub(floor))?;
-        let count = list.len();
-        for index in 0..if from_right { count / 2 } else { 0 } {
-            let (low, high) =
-                (list.at().wrapping_add(index), list.at().wrapping_add(count).wrapping_sub(index).wrapping_sub(1));
-            let (first, last) = (self.heap_at(low), self.heap_at(high));
-            self.set_heap(low, last);
-            self.set_heap(high, first);
+        // Nothing after the last white space or line end is no piece.
+        if between || rest.len() > 0 {
+            self.push(rest)?;
         }
-        Ok(list)
+        self.make_list(value::LIST, self.sp.saturating_sub(floor))
     }
 
-    /// Where the first (or last) run of white space begins and ends.
-    fn word(&self, text: Value, from_right: bool) -> Option<(usize, usize)> {
+    /// Where the first (or last) separator begins and ends.
+    fn cut(&self, text: Value, separator: Value, way: i64) -> Option<(usize, usize)> {
         let bytes = self.text.of(text);
+        if separator.kind() == value::STR {
+            let needle = self.text.of(separator);
+            let at = if way == split::RIGHT { find_last(bytes, needle) } else { find(bytes, needle, 0) }?;
+            return Some((at, at.wrapping_add(needle.len())));
+        }
         let (mut at, mut run) = (0, None);
         while at < bytes.len() {
             let (point, len) = decode(bytes, at);
             let next = at.wrapping_add(len.max(1));
-            match (unicode::is_space(point), run) {
-                (true, Some((start, end))) if end == at => run = Some((start, next)),
-                (true, Some(_)) if !from_right => break,
-                (true, _) => run = Some((at, next)),
-                (false, Some(_)) if !from_right => break,
-                _ => {}
+            if way == split::LINES {
+                if unicode::is_line_end(point) {
+                    let pair = bytes.get(at..).is_some_and(|rest| rest.starts_with(b"\r\n"));
+                    return Some((at, next.wrapping_add(pair as usize)));
+                }
+            } else if unicode::is_space(point) {
+                // Goes on with the run that ends here, or begins one.
+                let start = run.filter(|&(_, end)| end == at).map_or(at, |(start, _)| start);
+                run = Some((start, next));
+            } else if run.is_some() && way != split::RIGHT {
+                break;
             }
             at = next;
         }
         run
     }
 
-    /// Python's `splitlines()`.
-    pub(super) fn split_lines(&mut self, text: Value) -> Result<Value, Fail> {
-        self.charge(text.len() / 8)?;
-        let floor = self.sp;
-        let (mut start, mut at) = (0, 0);
-        while at < text.len() {
-            let bytes = self.text.of(text);
-            let (point, len) = decode(bytes, at);
-            let mut next = at.wrapping_add(len.max(1));
-            if unicode::is_line_end(point) {
-                if point == 13 && bytes.get(next) == Some(&b'\n') {
-                    next = next.wrapping_add(1);
-                }
-                self.push(part(text, start, at))?;
-                start = next;
-            }
-            at = next;
+    /// The character at which a part stands, or -1.
+    pub(super) fn search(&self, text: Value, wanted: Value, way: i64) -> Result<i64, Fail> {
+        if text.kind() != value::STR || wanted.kind() != value::STR {
+            return self.fail(Code::TemplateTypeError);
         }
-        if start < text.len() {
-            self.push(part(text, start, text.len()))?;
-        }
-        self.make_list(value::LIST, self.sp.saturating_sub(floor))
+        self.charge((text.len() / 16).saturating_mul(wanted.len() / 16 + 1))?;
+        let (bytes, needle) = (self.text.of(text), self.text.of(wanted));
+        let at = match way {
+            mode::FIRST => find(bytes, needle, 0),
+            mode::LAST => find_last(bytes, needle),
+            mode::START => bytes.starts_with(needle).then_some(0),
+            _ => bytes.ends_with(needle).then_some(0),
+        };
+        Ok(at.map_or(-1, |at| count(bytes.get(..at).unwrap_or(&[])) as i64))
     }
 
-    /// `replace` of at most `limit` places; all when negative.
-    pub(super) fn replace(&mut self, text: Value, old: Value, new: Value, limit: i64) -> Result<Value, Fail> {
+    /// Replaces at most `limit` places; all when negative.
+    pub(super) fn replace(&mut self, text: Value, old: Value, new: Value, limit: Value) -> Result<Value, Fail> {
         if old.kind() != value::STR || new.kind() != value::STR {
             return self.fail(Code::TemplateTypeError);
         }
+        let mut left = if limit.is_integer() { self.int_of(limit) } else { -1 };
+        let inherit = left == replace::INHERIT;
+        if inherit && text.flags() & value::MARKUP != 0 {
+            return Ok(text);
+        }
         self.charge((text.len() / 16).saturating_mul(old.len() / 16 + 1))?;
         let mark = self.text.used();
-        let mut left = if limit < 0 { i64::MAX } else { limit };
         let mut at = 0;
-        while left > 0 {
+        while left != 0 {
             let bytes = self.text.of(text);
+            // Without a text to replace: between all characters, and at both ends.
+            let hit = if old.len() == 0 { at } else { find(bytes, self.text.of(old), at).unwrap_or(usize::MAX) };
+            if hit > text.len() {
+                break;
+            }
+            let here = text.at().wrapping_add(hit);
+            self.text.push_from(text.at().wrapping_add(at), hit.wrapping_sub(at))?;
+            let like = inherit.then(|| self.text.is_content(here));
+            self.text.copy(new.at(), new.len(), like)?;
+            at = hit.wrapping_add(old.len());
             if old.len() == 0 {
-                // Between all characters, and at both ends.
-                let (_, len) = decode(bytes, at);
-                self.text.push_str(new)?;
+                let len = decode(self.text.of(text), at).1;
                 if len == 0 {
                     break;
                 }
-                self.text.push_from(text.at().wrapping_add(at), len)?;
+                self.text.push_from(here, len)?;
                 at = at.wrapping_add(len);
-            } else {
-                let Some(hit) = find(bytes, self.text.of(old), at) else { break };
-                self.text.push_from(text.at().wrapping_add(at), hit.wrapping_sub(at))?;
-                self.text.push_str(new)?;
-                at = hit.wrapping_add(old.len());
             }
             self.charge(1)?;
-            left = left.saturating_sub(1);
+            left = left.wrapping_sub(1);
         }
-        self.text.push_from(text.at().wrapping_add(at), (text.len()).saturating_sub(at))?;
+        self.text.push_from(text.at().wrapping_add(at), text.len().saturating_sub(at))?;
         Ok(self.text.since(mark).flagged(text.flags()))
     }
 
-    /// `separator.join(items)`. Without `convert` an item that is no string is an error.
-    pub(super) fn join(&mut self, separator: Value, items: Value, convert: bool) -> Result<Value, Fail> {
+    /// The items with a separator between. Without `convert` an item that is no string is an error.
+    pub(super) fn join(&mut self, items: Value, separator: Value, convert: bool) -> Result<Value, Fail> {
+        let separator = self.string_of(separator)?;
         let list = self.listed(items)?;
         let mark = self.text.used();
         for index in 0..list.len() {
@@ -280,44 +228,5 @@ impl Vm<'_> {
             self.print(item)?;
         }
         Ok(self.text.since(mark))
-    }
-
-    /// The filter `indent`.
-    pub(super) fn indent(&mut self, text: Value, width: Value, first: bool, blank: bool) -> Result<Value, Fail> {
-        if text.is_undefined() {
-            return self.fail(Self::misuse(text));
-        }
-        if text.kind() != value::STR {
-            return self.fail(Code::TemplateTypeError);
-        }
-        let indent = match width.kind() {
-            value::STR => width,
-            value::INT | value::BOOL => {
-                let mark = self.text.used();
-                for _ in 0..self.int_of(width).clamp(0, super::MAX_WIDTH as i64) {
-                    self.text.push(b' ', false)?;
-                }
-                self.text.since(mark)
-            }
-            _ => return self.fail(Code::TemplateTypeError),
-        };
-        // The reference appends a line end, so that an empty last line counts.
-        let mark = self.text.used();
-        self.text.push_str(text)?;
-        self.text.push(b'\n', false)?;
-        let closed = self.text.since(mark);
-        let lines = self.split_lines(closed)?;
-        let mark = self.text.used();
-        for index in 0..lines.len() {
-            let line = self.entry(lines, index);
-            if index > 0 {
-                self.text.push(b'\n', false)?;
-            }
-            if index == 0 && first || index > 0 && (blank || line.len() > 0) {
-                self.text.push_str(indent)?;
-            }
-            self.text.push_str(line)?;
-        }
-        Ok(self.text.since(mark).flagged(text.flags()))
     }
 }

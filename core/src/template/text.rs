@@ -113,10 +113,14 @@ impl<'m> Text<'m> {
 
     /// Appends what stands at an address, provenance included.
     pub(super) fn push_from(&mut self, at: usize, len: usize) -> Result<(), Fail> {
-        for i in 0..len {
-            let from = at.wrapping_add(i);
+        self.copy(at, len, None)
+    }
+
+    /// Appends what stands at an address, with its own provenance or the one given.
+    pub(super) fn copy(&mut self, at: usize, len: usize, content: Option<bool>) -> Result<(), Fail> {
+        for from in at..at.wrapping_add(len) {
             let byte = self.slice(from, 1).first().copied().ok_or(Fail)?;
-            let content = self.is_content(from);
+            let content = content.unwrap_or_else(|| self.is_content(from));
             self.push(byte, content)?;
         }
         Ok(())
@@ -167,6 +171,15 @@ pub fn decode(bytes: &[u8], at: usize) -> (u32, usize) {
         first @ 0xe0..=0xef => ((first & 0x0f) << 12 | tail(1) << 6 | tail(2), 3),
         first => ((first & 0x07) << 18 | tail(1) << 12 | tail(2) << 6 | tail(3), 4),
     }
+}
+
+/// Where the code point that ends at `end` begins.
+pub fn before(bytes: &[u8], end: usize) -> usize {
+    let mut at = end.saturating_sub(1);
+    while at > 0 && bytes.get(at).is_some_and(|byte| byte & 0xc0 == 0x80) {
+        at = at.wrapping_sub(1);
+    }
+    at
 }
 
 /// Number of code points.

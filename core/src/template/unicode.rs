@@ -113,6 +113,11 @@ impl<'a> Unicode<'a> {
 
     /// Appends the mapping of one code point.
     pub(super) fn push_mapped(&self, text: &mut Text<'_>, case: Case, point: u32, content: bool) -> Result<(), Fail> {
+        if point < 0x80 {
+            let byte = point as u8;
+            let mapped = if case == Case::Lower { byte.to_ascii_lowercase() } else { byte.to_ascii_uppercase() };
+            return text.push(mapped, content);
+        }
         if case == Case::Lower && point == 0x130 {
             text.push_char(0x69, content)?;
             return text.push_char(0x307, content);

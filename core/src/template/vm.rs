@@ -1,7 +1,7 @@
 //! The machine: one loop over the instructions, a stack and a heap of values, text that only grows. Every access is
 //! checked, so no program, however damaged, does more than fail.
 
-use super::op::{self, literal};
+use super::op::{self, absent, literal};
 use super::text::{self, Text};
 use super::unicode::Unicode;
 use super::value::{self, Value};
@@ -39,7 +39,7 @@ pub struct Vm<'m> {
 }
 
 /// Values of a function's record below its slots.
-const RECORD: usize = 4;
+const RECORD: usize = 3;
 /// Values of a loop's state.
 pub(super) const STATE: usize = 4;
 
@@ -296,14 +296,14 @@ impl<'m> Vm<'m> {
     fn frame(&self, up: u8) -> Result<usize, Fail> {
         let mut base = self.base;
         for _ in 0..up {
-            base = self.live(self.stack_at(base.wrapping_sub(2))?)?;
+            base = self.live(self.stack_at(base.wrapping_sub(1))?)?;
         }
         Ok(base)
     }
 
     /// The base a link names, when that function still runs.
-    fn live(&self, link: Value) -> Result<usize, Fail> {
-        let record = self.stack_at(link.at().wrapping_sub(3))?;
+    pub(super) fn live(&self, link: Value) -> Result<usize, Fail> {
+        let record = self.stack_at(link.at().wrapping_sub(2))?;
         if link.at() <= self.sp && record.kind() == value::MARK && record.len() as u16 == link.len() as u16 {
             return Ok(link.at());
         }
@@ -314,7 +314,7 @@ impl<'m> Vm<'m> {
         self.stack_at(base.wrapping_add(slot))
     }
 
-    fn set_slot(&mut self, slot: usize, item: Value) {
+    pub(super) fn set_slot(&mut self, slot: usize, item: Value) {
         self.set_stack(self.base.wrapping_add(slot), item);
     }
 
@@ -324,7 +324,6 @@ impl<'m> Vm<'m> {
         self.push(Value::new(value::MARK, self.base, self.pc))?;
         self.push(Value::new(value::MARK, restore, self.serial as u16 as usize))?;
         self.push(link.seen_as(value::MARK))?;
-        self.push(Value::new(value::MARK, self.out_len, 0))?;
         self.base = self.sp;
         for _ in 0..slots {
             self.push(Value::of(value::MISSING))?;
@@ -333,16 +332,14 @@ impl<'m> Vm<'m> {
         Ok(())
     }
 
-    /// Ends a function: what it printed is its value.
-    fn leave(&mut self) -> Result<Value, Fail> {
+    /// Ends a function.
+    fn leave(&mut self) -> Result<(), Fail> {
         let record = self.base.wrapping_sub(RECORD);
         let (back, mark) = (self.stack_at(record)?, self.stack_at(record.wrapping_add(1))?);
-        let out = self.stack_at(record.wrapping_add(3))?;
-        let result = self.captured(out.at())?;
         self.pc = back.len();
         self.base = back.at();
         self.sp = mark.at();
-        Ok(result)
+        Ok(())
     }
 
     /// Takes back what was printed after `mark`, as a string.
@@ -375,24 +372,23 @@ impl<'m> Vm<'m> {
     }
 
     /// Looks a name up as the reference does: the caller's variables, then the template's own, then the functions.
-    fn resolve(&mut self, name: Value) -> Result<Value, Fail> {
-        let name_bytes = self.text.of(name);
-        let known = matches!(name_bytes, b"messages" | b"tools" | b"documents" | b"add_generation_prompt");
-        let function = op::function::NAMES.iter().position(|known| known.as_bytes() == name_bytes);
-        let absent = match name_bytes {
-            b"tools" | b"documents" => Value::of(value::NONE),
-            b"add_generation_prompt" => Value::bool(false),
-            _ => match function {
-                Some(index) => Value::new(value::FUNCTION, 0, index),
-                None => Value::of(value::MISSING),
-            },
+    fn resolve(&mut self) -> Result<(), Fail> {
+        let (name, slot) = (self.constant(), self.u16());
+        let (input, absent) = (self.u8() != 0, self.u16() as u16);
+        let mut found = match absent {
+            absent::MISSING => Value::of(value::MISSING),
+            absent::NONE => Value::of(value::NONE),
+            absent::FALSE => Value::bool(false),
+            function => Value::new(value::FUNCTION, 0, function as usize),
         };
-        for (dict, visible) in [(self.input, known), (self.vars, true), (self.defaults, true)] {
-            if let (true, Some(slot)) = (visible, self.dict_find(dict, name)?) {
-                return Ok(self.heap_at(slot.wrapping_add(1)));
+        // What comes last hides what came before.
+        for dict in [self.defaults, self.vars, if input { self.input } else { Value::of(value::DICT) }] {
+            if let Some(slot) = self.dict_find(dict, name)? {
+                found = self.heap_at(slot.wrapping_add(1));
             }
         }
-        Ok(absent)
+        self.set_slot(slot, found);
+        Ok(())
     }
 
     /// Runs from `entry` with so many slots to the end of the template.
@@ -400,7 +396,10 @@ impl<'m> Vm<'m> {
         self.enter(0, slots, Value::of(value::MARK), 0)?;
         loop {
             self.charge(1)?;
-            self.at = self.pc;
+            // In the library a fault is where the library was called.
+            if self.pc < self.program.library {
+                self.at = self.pc;
+            }
             // What an instruction leaves on the stack; those that leave nothing go on at once.
             let result = match self.u8() {
                 op::STR => self.constant(),
@@ -433,10 +432,7 @@ impl<'m> Vm<'m> {
                     continue;
                 }
                 op::RESOLVE => {
-                    let name = self.constant();
-                    let slot = self.u16();
-                    let item = self.resolve(name)?;
-                    self.set_slot(slot, item);
+                    self.resolve()?;
                     continue;
                 }
                 op::ALIAS => {
@@ -506,8 +502,8 @@ impl<'m> Vm<'m> {
                 }
                 op::BINARY => {
                     let which = self.u8();
-                    let (b, a) = (self.pop()?, self.pop()?);
-                    self.binary(which, a, b)?
+                    self.binary(which)?;
+                    continue;
                 }
                 op::COMPARE => {
                     let which = self.u8();
@@ -560,9 +556,14 @@ impl<'m> Vm<'m> {
                     self.call(positional as usize, named as usize, spread != 0)?;
                     continue;
                 }
-                op::FILTER => {
-                    let which = self.u8();
-                    self.filter(which)?
+                op::NATIVE => {
+                    let (which, count) = (self.u8(), self.u8());
+                    self.native(which, count as usize)?
+                }
+                op::LIBRARY => {
+                    let function = self.u16();
+                    self.library(function)?;
+                    continue;
                 }
                 op::TEST => {
                     let set = self.number(8);
@@ -636,10 +637,14 @@ impl<'m> Vm<'m> {
                 }
                 op::MACRO => {
                     let index = self.u16();
-                    let serial = self.stack_at(self.base.wrapping_sub(3))?.len();
+                    let serial = self.stack_at(self.base.wrapping_sub(2))?.len();
                     Value::new(value::MACRO, self.base, index << 16 | serial)
                 }
-                op::RETURN => self.leave()?,
+                op::RESULT => {
+                    let result = self.pop()?;
+                    self.leave()?;
+                    result
+                }
                 op::SET_ATTR => {
                     let namespace = self.variable()?;
                     let name = self.constant();
@@ -671,67 +676,6 @@ impl<'m> Vm<'m> {
         let up = self.u8();
         let slot = self.u16();
         self.slot(self.frame(up)?, slot)
-    }
-
-    /// Begins a call of a macro. `first` is the index of the first argument, `restore` that of the object below the callee.
-    pub(super) fn call_macro(
-        &mut self,
-        callee: Value,
-        first: usize,
-        positional: usize,
-        named: usize,
-        restore: usize,
-    ) -> Result<(), Fail> {
-        let def = self.need(self.program.macro_at(callee.len() >> 16), Code::TemplateDamaged)?;
-        self.live(callee)?;
-        self.enter(def.entry, def.slots, callee, restore)?;
-        let params = def.params;
-        for slot in 0..positional.min(params) {
-            let item = self.stack_at(first.wrapping_add(slot))?;
-            self.set_slot(slot, item);
-        }
-        let pairs = first.wrapping_add(positional);
-        let rest = self.sp;
-        let mut caller = Value::of(value::UNDEFINED);
-        for pair in 0..named {
-            let index = pairs.wrapping_add(2 * pair);
-            let (name, item) = (self.stack_at(index)?, self.stack_at(index.wrapping_add(1))?);
-            let mut taken = false;
-            for slot in positional.min(params)..params {
-                let param = self.program.param(def.first_param.wrapping_add(slot));
-                if self.text.of(param) == self.text.of(name) {
-                    self.set_slot(slot, item);
-                    taken = true;
-                }
-            }
-            if !taken && def.takes_caller && self.text.of(name) == b"caller" {
-                caller = item;
-            } else if !taken {
-                if !def.takes_kwargs {
-                    return self.fail(Code::TemplateTypeError);
-                }
-                self.push(name)?;
-                self.push(item)?;
-            }
-        }
-        if def.takes_caller {
-            self.set_slot(params, caller);
-        }
-        if def.takes_kwargs {
-            let kwargs = self.make_dict(rest)?;
-            self.set_slot(params.wrapping_add(1), kwargs);
-        }
-        if def.takes_varargs {
-            for index in params..positional {
-                let item = self.stack_at(first.wrapping_add(index))?;
-                self.push(item)?;
-            }
-            let varargs = self.make_list(value::TUPLE, positional.saturating_sub(params))?;
-            self.set_slot(params.wrapping_add(2), varargs);
-        } else if positional > params {
-            return self.fail(Code::TemplateTypeError);
-        }
-        Ok(())
     }
 
     /// Puts a message where the caller of the rendering finds it.

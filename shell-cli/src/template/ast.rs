@@ -146,15 +146,56 @@ pub type Param = (String, Option<Expr>);
 pub enum StmtKind {
     Data(String),
     Print(Expr),
-    If { test: Expr, body: Vec<Stmt>, elifs: Vec<(Expr, Vec<Stmt>)>, otherwise: Vec<Stmt> },
-    For { target: Target, iter: Expr, test: Option<Expr>, body: Vec<Stmt>, otherwise: Vec<Stmt> },
+    If {
+        test: Expr,
+        body: Vec<Stmt>,
+        elifs: Vec<(Expr, Vec<Stmt>)>,
+        otherwise: Vec<Stmt>,
+    },
+    For {
+        target: Target,
+        iter: Expr,
+        test: Option<Expr>,
+        body: Vec<Stmt>,
+        otherwise: Vec<Stmt>,
+    },
     Set(Target, Expr),
-    SetBlock { target: Target, filter: Option<Expr>, body: Vec<Stmt> },
-    Macro { name: String, params: Vec<Param>, body: Vec<Stmt> },
-    CallBlock { params: Vec<Param>, call: Expr, body: Vec<Stmt> },
-    FilterBlock { filter: Expr, body: Vec<Stmt> },
+    SetBlock {
+        target: Target,
+        filter: Option<Expr>,
+        body: Vec<Stmt>,
+    },
+    Macro {
+        name: String,
+        params: Vec<Param>,
+        body: Vec<Stmt>,
+    },
+    CallBlock {
+        params: Vec<Param>,
+        call: Expr,
+        body: Vec<Stmt>,
+    },
+    FilterBlock {
+        filter: Expr,
+        body: Vec<Stmt>,
+    },
     Generation(Vec<Stmt>),
-    With { targets: Vec<(Target, Expr)>, body: Vec<Stmt> },
+    With {
+        targets: Vec<(Target, Expr)>,
+        body: Vec<Stmt>,
+    },
     Break,
     Continue,
+    // Of the library alone.
+    /// Ends the function with a value.
+    Return(Expr),
+    /// A loop until `break`.
+    Forever(Vec<Stmt>),
+    /// The list of what is collected inside becomes a variable; with `each`, once for each item.
+    Gather {
+        name: String,
+        each: Option<(Target, Expr)>,
+        body: Vec<Stmt>,
+    },
+    Collect(Expr),
 }

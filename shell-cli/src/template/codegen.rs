@@ -2,9 +2,12 @@
 
 use super::Fault;
 use super::ast::{Expr, Param, Stmt, StmtKind, Target};
+use super::library;
+use super::names::NAMES;
 use super::scope::{Load, Scopes, Variable, reads};
 use std::collections::{BTreeSet, HashMap};
-use tinyrustlm_core::template::op::{self, literal};
+use tinyrustlm_core::template::names::UNSUPPORTED;
+use tinyrustlm_core::template::op::{self, absent, hook, literal, native};
 
 /// The parts of a program.
 #[derive(Debug, Default)]
@@ -23,6 +26,12 @@ pub struct Output {
     pub slots: u16,
     /// Names looked up in the input.
     pub inputs: BTreeSet<String>,
+    /// Address at which the library's functions begin.
+    pub library: u32,
+    /// Functions that operators call.
+    pub hooks: [u16; 2],
+    /// Constant and function of each of [`NAMES`].
+    pub names: Vec<(u16, u16)>,
 }
 
 /// A macro of a program.
@@ -59,13 +68,15 @@ pub struct Codegen {
     slots: HashMap<Variable, u16>,
     loops: Vec<Loop>,
     pub(super) soft: bool,
+    /// Functions of the library in use, and those of them that are not compiled yet.
+    used: HashMap<String, u16>,
+    waiting: Vec<String>,
 }
 
 impl Codegen {
-    /// Compiles the statements of a template.
-    pub fn compile(body: &[Stmt]) -> Result<Output, Fault> {
-        let mut codegen = Self {
-            out: Output::default(),
+    fn new() -> Self {
+        Self {
+            out: Output { hooks: [UNSUPPORTED; 2], ..Output::default() },
             constants: HashMap::new(),
             scopes: Scopes::default(),
             functions: vec![(0, None)],
@@ -73,14 +84,96 @@ impl Codegen {
             slots: HashMap::new(),
             loops: Vec::new(),
             soft: false,
-        };
+            used: HashMap::new(),
+            waiting: Vec::new(),
+        }
+    }
+
+    /// Compiles the statements of a template.
+    pub fn compile(body: &[Stmt]) -> Result<Output, Fault> {
+        let mut codegen = Self::new();
         codegen.scopes.push(0);
         codegen.scopes.body(body);
         codegen.enter()?;
         codegen.body(body)?;
         codegen.op(op::HALT);
         codegen.out.slots = codegen.functions[0].0;
+        codegen.library()?;
         Ok(codegen.out)
+    }
+
+    /// Compiles a function of the library and what it calls, for its tests.
+    #[cfg(test)]
+    pub fn compile_library(name: &str) -> Result<Output, Fault> {
+        let mut codegen = Self::new();
+        codegen.function(name)?;
+        codegen.library()?;
+        Ok(codegen.out)
+    }
+
+    /// Compiles what the program needs of the library behind it. A method that the program does not name is not there.
+    fn library(&mut self) -> Result<(), Fault> {
+        self.out.library = self.here();
+        let mut names = Vec::new();
+        for (name, ..) in NAMES {
+            let method = format!("method_{name}");
+            let known = self.constants.contains_key(*name) && library::functions().contains_key(&method);
+            let function = if known { self.function(&method)? } else { UNSUPPORTED };
+            names.push((self.constant(0, name)?, function));
+        }
+        self.out.names = names;
+        (self.scopes, self.slots) = Default::default();
+        self.scopes.flat = true;
+        while let Some(name) = self.waiting.pop() {
+            let Some((params, body)) = library::functions().get(&name) else {
+                return Err(Fault::unsupported(0, format!("the function `{name}`")));
+            };
+            self.function = self.functions.len();
+            self.functions.push((0, None));
+            self.function_body(0, self.used[&name], params, body)?;
+        }
+        Ok(())
+    }
+
+    /// Number of a function of the library.
+    pub(super) fn function(&mut self, name: &str) -> Result<u16, Fault> {
+        if let Some(index) = self.used.get(name) {
+            return Ok(*index);
+        }
+        let index = Self::count(0, self.out.macros.len())?;
+        self.out.macros.push(Macro::default());
+        self.used.insert(name.to_owned(), index);
+        self.waiting.push(name.to_owned());
+        Ok(index)
+    }
+
+    /// Calls a function of the library that finds all its parameters on the stack.
+    pub(super) fn call_library(&mut self, name: &str) -> Result<(), Fault> {
+        let function = self.function(name)?;
+        self.op16(op::LIBRARY, function);
+        Ok(())
+    }
+
+    /// Whether the library is being compiled.
+    pub(super) fn in_library(&self) -> bool {
+        self.scopes.flat
+    }
+
+    pub(super) fn native(&mut self, which: u8, count: u8) -> Result<(), Fault> {
+        if (which, count) == (native::FLAGS, 1) {
+            self.out.hooks[hook::ADD_MARKUP] = self.function("add_markup")?;
+        }
+        self.op8(op::NATIVE, which);
+        self.op(count);
+        Ok(())
+    }
+
+    pub(super) fn binary(&mut self, which: u8) -> Result<(), Fault> {
+        if which == op::binary::MOD && !self.in_library() {
+            self.out.hooks[hook::PERCENT] = self.function("percent")?;
+        }
+        self.op8(op::BINARY, which);
+        Ok(())
     }
 
     pub(super) fn op(&mut self, op: u8) {
@@ -120,6 +213,9 @@ impl Codegen {
 
     /// What follows in the code stands at `at` in the source.
     pub(super) fn mark(&mut self, at: usize) {
+        if self.in_library() {
+            return;
+        }
         let (pc, at) = (self.here(), at as u32);
         match self.out.positions.last_mut() {
             Some(last) if last.1 == at => {}
@@ -206,6 +302,15 @@ impl Codegen {
     fn enter(&mut self) -> Result<(), Fault> {
         for (variable, load) in self.scopes.top().loads.clone() {
             let slot = self.slot(&variable)?;
+            if self.in_library() {
+                // All slots of a function begin missing.
+                let name = &variable.1;
+                let function = library::functions().contains_key(name) || name == "_fail";
+                if load == Load::Resolve && !function && !self.scopes.sets(name) {
+                    return Self::missing_name(0, name);
+                }
+                continue;
+            }
             match load {
                 Load::Parameter => {}
                 Load::Missing => self.op16(op::CLEAR, slot),
@@ -219,12 +324,28 @@ impl Codegen {
                     }
                     self.out.inputs.insert(variable.1.clone());
                     let name = self.constant(0, &variable.1)?;
+                    let (visible, absent) = self.absent(&variable.1)?;
                     self.op16(op::RESOLVE, name);
                     self.out.code.extend(slot.to_le_bytes());
+                    self.op(visible as u8);
+                    self.out.code.extend(absent.to_le_bytes());
                 }
             }
         }
         Ok(())
+    }
+
+    /// Whether a name is looked up in the input itself, and what it is when it is nowhere.
+    fn absent(&mut self, name: &str) -> Result<(bool, u16), Fault> {
+        Ok(match name {
+            "messages" => (true, absent::MISSING),
+            "tools" | "documents" => (true, absent::NONE),
+            "add_generation_prompt" => (true, absent::FALSE),
+            // With a constant format it is no call; otherwise it is refused when it is called.
+            "strftime_now" => (false, absent::UNSUPPORTED),
+            "namespace" | "raise_exception" | "range" | "dict" => (false, self.function(&format!("function_{name}"))?),
+            _ => (false, absent::MISSING),
+        })
     }
 
     /// A scope around a part of the same function.
@@ -233,6 +354,9 @@ impl Codegen {
         analyse: impl FnOnce(&mut Scopes),
         emit: impl FnOnce(&mut Self) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
+        if self.in_library() {
+            return emit(self);
+        }
         self.scopes.push(self.function);
         analyse(&mut self.scopes);
         let soft = std::mem::replace(&mut self.soft, false);
@@ -257,6 +381,7 @@ impl Codegen {
         let at = stmt.at;
         self.mark(at);
         match &stmt.kind {
+            StmtKind::Data(_) if self.in_library() => {}
             StmtKind::Data(text) => {
                 let text = self.constant(at, text)?;
                 self.op16(op::EMIT_STR, text);
@@ -341,6 +466,41 @@ impl Codegen {
                     codegen.enter()?;
                     codegen.body(body)
                 })?;
+            }
+            StmtKind::Return(value) => {
+                self.expr(value)?;
+                self.op(op::RESULT);
+            }
+            StmtKind::Collect(value) => {
+                self.expr(value)?;
+                self.op(op::COLLECT);
+            }
+            StmtKind::Forever(body) => {
+                let next = self.here();
+                self.loops.push(Loop { next, breaks: Vec::new(), captures: 0 });
+                self.body(body)?;
+                self.jump_back(op::JUMP, next);
+                self.end_loop();
+            }
+            StmtKind::Gather { name, each, body } => {
+                match each {
+                    Some((_, iter)) => self.expr(iter)?,
+                    None => self.op16(op::TUPLE, 0),
+                }
+                self.op(op::ITER);
+                if let Some((target, _)) = each {
+                    let next = self.here();
+                    let end = self.jump(&[op::NEXT]);
+                    self.loops.push(Loop { next, breaks: vec![end], captures: 0 });
+                    self.assign(at, target)?;
+                    self.body(body)?;
+                    self.jump_back(op::JUMP, next);
+                    self.end_loop();
+                } else {
+                    self.body(body)?;
+                }
+                self.op8(op::COLLECTED, 0);
+                self.store(at, name)?;
             }
             StmtKind::Break | StmtKind::Continue => {
                 let Some(innermost) = self.loops.last() else {
@@ -450,7 +610,7 @@ impl Codegen {
         self.mark(at);
         let end = self.jump(&[op::NEXT]);
         self.loops.push(Loop { next, breaks: vec![end], captures: 0 });
-        let extended = reads(body, "loop");
+        let extended = reads(body, "loop") && !self.in_library();
         let analyse = |scopes: &mut Scopes| {
             if extended {
                 scopes.parameter("loop");
@@ -464,13 +624,14 @@ impl Codegen {
                 let slot = codegen.slot(&variable)?;
                 codegen.op16(op::LOOP, slot);
             }
-            codegen.enter()?;
+            if !codegen.in_library() {
+                codegen.enter()?;
+            }
             codegen.body(body)
         })?;
         flag(self, literal::FALSE);
         self.jump_back(op::JUMP, next);
-        let breaks = self.loops.pop().map_or(Vec::new(), |done| done.breaks);
-        breaks.into_iter().for_each(|jump| self.land(jump));
+        self.end_loop();
         self.op(op::ITER_END);
         if let Some(slot) = untouched {
             self.op8(op::LOAD, 0);
@@ -509,21 +670,36 @@ impl Codegen {
         Ok(())
     }
 
+    /// Ends the innermost loop: those who left it go on here.
+    fn end_loop(&mut self) {
+        let breaks = self.loops.pop().map_or(Vec::new(), |done| done.breaks);
+        breaks.into_iter().for_each(|jump| self.land(jump));
+    }
+
     /// Compiles a macro or call block as a function, aside from the way; gives its number.
     fn function_of(&mut self, at: usize, params: &[Param], body: &[Stmt]) -> Result<u16, Fault> {
         let index = Self::count(at, self.out.macros.len())?;
         self.out.macros.push(Macro::default());
         let past = self.jump(&[op::JUMP]);
-        let entry = self.here();
         let outer = (self.function, std::mem::take(&mut self.loops), std::mem::replace(&mut self.soft, false));
         self.function = self.functions.len();
         self.functions.push((0, Some(outer.0)));
-        self.scopes.push(self.function);
+        self.function_body(at, index, params, body)?;
+        (self.function, self.loops, self.soft) = outer;
+        self.land(past);
+        Ok(index)
+    }
 
+    /// Compiles the function that is number `index`, in a scope of its own.
+    fn function_body(&mut self, at: usize, index: u16, params: &[Param], body: &[Stmt]) -> Result<(), Fault> {
+        let entry = self.here();
+        self.scopes.push(self.function);
         let given = |name: &str| params.iter().any(|(param, _)| param == name);
         let first_param = Self::count(at, self.out.params.len())?;
         for (name, _) in params {
-            let constant = self.constant(at, name)?;
+            // Python's methods have few parameters with a name.
+            let named = !self.in_library() || library::NAMED.contains(&name.as_str());
+            let constant = self.constant(at, if named { name } else { "" })?;
             self.out.params.push(constant);
         }
         self.scopes.params(params);
@@ -538,12 +714,19 @@ impl Codegen {
                 flags |= bit;
                 let variable = self.scopes.parameter(name);
                 self.slots.insert(variable, slot);
+                if bit == 1 {
+                    let constant = self.constant(at, name)?;
+                    self.out.params.push(constant);
+                }
             } else if bit == 1 && reads(body, name) && params.iter().any(|(p, default)| p == name && default.is_none())
             {
                 return Err(Fault::syntax(at, "a parameter `caller` needs a default"));
             }
         }
         self.scopes.body(body);
+        if !self.in_library() {
+            self.op(op::CAPTURE);
+        }
         self.enter()?;
         for (slot, (_, default)) in params.iter().enumerate() {
             let slot = Self::count(at, slot)?;
@@ -557,15 +740,17 @@ impl Codegen {
             }
         }
         self.body(body)?;
-        self.op(op::RETURN);
-
+        if self.in_library() {
+            self.op8(op::LITERAL, literal::UNDEFINED);
+        } else {
+            self.op(op::CAPTURED);
+        }
+        self.op(op::RESULT);
         self.scopes.pop();
         let slots = self.functions[self.function].0;
-        (self.function, self.loops, self.soft) = outer;
         self.out.macros[index as usize] =
             Macro { entry, slots, params: Self::count(at, params.len())?, first_param, flags };
-        self.land(past);
-        Ok(index)
+        Ok(())
     }
 }
 

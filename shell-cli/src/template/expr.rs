@@ -3,8 +3,9 @@
 use super::Fault;
 use super::ast::{Args, Expr, ExprKind};
 use super::codegen::Codegen;
+use super::library;
 use tinyrustlm_core::Code;
-use tinyrustlm_core::template::op::{self, compare, filter, literal, test};
+use tinyrustlm_core::template::op::{self, compare, literal, native, test};
 
 /// A default of a filter's parameter.
 #[derive(Clone, Copy)]
@@ -19,45 +20,91 @@ enum Absent {
 
 use Absent::{False, Float, Int, None as Nothing, Required, Str};
 
-/// Name, number, parameters in order.
-type Filter = (&'static str, u8, &'static [(&'static str, Absent)]);
+/// How a filter is done once its value and parameters are on the stack.
+#[derive(Clone, Copy)]
+enum Way {
+    /// By an operation of the machine with these further operands.
+    Native(u8, &'static [i64]),
+    /// The same, with the value as a string.
+    OfString(u8, &'static [i64]),
+    /// By the library's function.
+    Library(&'static str),
+    /// By an operation when the last parameter is not given, else by the library's function.
+    Either(u8, &'static [i64], &'static str),
+}
+
+use Way::{Either, Library, Native, OfString};
+
+/// Name, way, parameters in order.
+type Filter = (&'static str, Way, &'static [(&'static str, Absent)]);
+
+const DEFAULT: &[(&str, Absent)] = &[("default_value", Str("")), ("boolean", False)];
+const BY: &[(&str, Absent)] = &[("case_sensitive", False), ("attribute", Nothing)];
 
 const FILTERS: &[Filter] = &[
-    ("abs", filter::ABS, &[]),
-    ("capitalize", filter::CAPITALIZE, &[]),
-    ("count", filter::LENGTH, &[]),
-    ("d", filter::DEFAULT, &[("default_value", Str("")), ("boolean", False)]),
-    ("default", filter::DEFAULT, &[("default_value", Str("")), ("boolean", False)]),
-    ("dictsort", filter::DICTSORT, &[("case_sensitive", False), ("by", Str("key")), ("reverse", False)]),
-    ("e", filter::ESCAPE, &[]),
-    ("escape", filter::ESCAPE, &[]),
-    ("first", filter::FIRST, &[]),
-    ("float", filter::FLOAT, &[("default", Float(0.0))]),
-    ("indent", filter::INDENT, &[("width", Int(4)), ("first", False), ("blank", False)]),
-    ("int", filter::INT, &[("default", Int(0)), ("base", Int(10))]),
-    ("items", filter::ITEMS, &[]),
-    ("join", filter::JOIN, &[("d", Str("")), ("attribute", Nothing)]),
-    ("last", filter::LAST, &[]),
-    ("length", filter::LENGTH, &[]),
-    ("list", filter::LIST, &[]),
-    ("lower", filter::LOWER, &[]),
-    ("max", filter::MAX, &[("case_sensitive", False), ("attribute", Nothing)]),
-    ("min", filter::MIN, &[("case_sensitive", False), ("attribute", Nothing)]),
-    ("replace", filter::REPLACE, &[("old", Required), ("new", Required), ("count", Nothing)]),
-    ("reverse", filter::REVERSE, &[]),
-    ("safe", filter::SAFE, &[]),
-    ("sort", filter::SORT, &[("reverse", False), ("case_sensitive", False), ("attribute", Nothing)]),
-    ("string", filter::STRING, &[]),
-    ("sum", filter::SUM, &[("attribute", Nothing), ("start", Int(0))]),
-    ("title", filter::TITLE, &[]),
+    ("abs", Library("filter_abs"), &[]),
+    ("capitalize", Library("filter_capitalize"), &[]),
+    ("count", Native(native::LENGTH, &[]), &[]),
+    ("d", Library("filter_default"), DEFAULT),
+    ("default", Library("filter_default"), DEFAULT),
+    ("dictsort", Library("filter_dictsort"), &[("case_sensitive", False), ("by", Str("key")), ("reverse", False)]),
+    ("e", Library("filter_escape"), &[]),
+    ("escape", Library("filter_escape"), &[]),
+    ("first", Library("filter_first"), &[]),
+    ("float", Library("filter_float"), &[("default", Float(0.0))]),
+    ("indent", Library("filter_indent"), &[("width", Int(4)), ("first", False), ("blank", False)]),
+    ("int", Library("filter_int"), &[("default", Int(0)), ("base", Int(10))]),
+    ("items", Library("filter_items"), &[]),
+    ("join", Either(native::JOIN, &[1], "filter_join"), &[("d", Str("")), ("attribute", Nothing)]),
+    ("last", Library("filter_last"), &[]),
+    ("length", Native(native::LENGTH, &[]), &[]),
+    ("list", Native(native::LIST, &[]), &[]),
+    ("lower", OfString(native::CASE, &[0]), &[]),
+    ("max", Library("filter_max"), BY),
+    ("min", Library("filter_min"), BY),
+    ("replace", Library("filter_replace"), &[("old", Required), ("new", Required), ("count", Nothing)]),
+    ("reverse", Library("filter_reverse"), &[]),
+    ("safe", OfString(native::FLAGS, &[]), &[]),
+    ("sort", Library("filter_sort"), &[("reverse", False), ("case_sensitive", False), ("attribute", Nothing)]),
+    ("string", Native(native::STRING, &[]), &[]),
+    ("sum", Library("filter_sum"), &[("attribute", Nothing), ("start", Int(0))]),
+    ("title", Library("filter_title"), &[]),
     (
         "tojson",
-        filter::TOJSON,
+        Either(native::JSON, &[], "filter_tojson"),
         &[("ensure_ascii", False), ("indent", Nothing), ("separators", Nothing), ("sort_keys", False)],
     ),
-    ("trim", filter::TRIM, &[("chars", Nothing)]),
-    ("unique", filter::UNIQUE, &[("case_sensitive", False), ("attribute", Nothing)]),
-    ("upper", filter::UPPER, &[]),
+    ("trim", OfString(native::STRIP, &[3]), &[("chars", Nothing)]),
+    ("unique", Library("filter_unique"), BY),
+    ("upper", OfString(native::CASE, &[1]), &[]),
+];
+
+/// The machine's own operations, as the library names them.
+const NATIVES: &[(&str, u8)] = &[
+    ("_bytes", native::BYTES),
+    ("_case", native::CASE),
+    ("_dict", native::DICT),
+    ("_find", native::FIND),
+    ("_flags", native::FLAGS),
+    ("_generator", native::GENERATOR),
+    ("_get", native::GET),
+    ("_has", native::HAS),
+    ("_join", native::JOIN),
+    ("_json", native::JSON),
+    ("_length", native::LENGTH),
+    ("_list", native::LIST),
+    ("_namespace", native::NAMESPACE),
+    ("_number", native::NUMBER),
+    ("_put", native::PUT),
+    ("_raise", native::RAISE),
+    ("_range", native::RANGE),
+    ("_replace", native::REPLACE),
+    ("_repr", native::REPR),
+    ("_split", native::SPLIT),
+    ("_string", native::STRING),
+    ("_strip", native::STRIP),
+    ("_truncate", native::TRUNCATE),
+    ("_view", native::VIEW),
 ];
 
 /// What the reference has and this compiler refuses.
@@ -79,6 +126,14 @@ const OTHER_FILTERS: &[&str] = &[
     "wordcount",
     "wordwrap",
     "xmlattr",
+];
+
+/// Tests that only the library knows.
+const LIBRARY_TESTS: &[(&str, u64)] = &[
+    ("_generator", test::GENERATORS),
+    ("_list", test::LISTS),
+    ("_namespace", test::NAMESPACES),
+    ("_tuple", test::TUPLES),
 ];
 
 const TESTS: &[(&str, u64)] = &[
@@ -193,7 +248,7 @@ impl Codegen {
                 self.expr(a)?;
                 self.expr(b)?;
                 self.mark(at);
-                self.op8(op::BINARY, *which);
+                self.binary(*which)?;
             }
             ExprKind::And(a, b) | ExprKind::Or(a, b) => {
                 self.expr(a)?;
@@ -256,6 +311,9 @@ impl Codegen {
         if matches!(&*callee.kind, ExprKind::Name(name) if name == "strftime_now" && self.is_input(name)) {
             return self.expr(&super::time::formatted(call.at, args)?);
         }
+        if let (true, ExprKind::Name(name)) = (self.in_library(), &*callee.kind) {
+            return self.call_in_library(call.at, name, args);
+        }
         if let ExprKind::Attr(object, name) = &*callee.kind {
             self.expr(object)?;
             let name = self.constant(callee.at, name)?;
@@ -291,6 +349,23 @@ impl Codegen {
         Ok(())
     }
 
+    /// A call of the library's own functions, or a failure.
+    fn call_in_library(&mut self, at: usize, name: &str, args: &Args) -> Result<(), Fault> {
+        let args = self.plain(at, args)?;
+        if let ("_fail", [ExprKind::Str(code)]) = (name, &args.iter().map(|arg| &*arg.kind).collect::<Vec<_>>()[..]) {
+            let code = Code::ALL.iter().find(|known| known.name() == code);
+            return self.fail(at, *code.ok_or(Fault::syntax(at, "no such error"))?, "");
+        }
+        let fits = library::functions().get(name).is_some_and(|(params, _)| params.len() == args.len());
+        if !fits {
+            return Err(Fault::syntax(at, format!("the library has no such function `{name}`")));
+        }
+        for arg in args {
+            self.expr(arg)?;
+        }
+        self.call_library(name)
+    }
+
     /// Arguments by position alone.
     fn plain<'e>(&self, at: usize, args: &'e Args) -> Result<Vec<&'e Expr>, Fault> {
         if !args.named.is_empty() || args.spread.is_some() || args.spread_named.is_some() {
@@ -323,7 +398,8 @@ impl Codegen {
 
     /// A test of the value on the stack.
     fn test(&mut self, at: usize, name: &str, args: &[&Expr]) -> Result<(), Fault> {
-        let kinds = TESTS.iter().find(|(known, _)| *known == name).map(|(_, set)| *set);
+        let own = if self.in_library() { LIBRARY_TESTS } else { &[] };
+        let kinds = TESTS.iter().chain(own).find(|(known, _)| *known == name).map(|(_, set)| *set);
         let comparing = COMPARING_TESTS.iter().find(|(known, _)| *known == name).map(|(_, which)| *which);
         // Tests of the remainder: `divisibleby(n)`, and odd and even as remainders of 2.
         let remainder = match name {
@@ -350,7 +426,7 @@ impl Codegen {
             if args.is_empty() {
                 self.int(2);
             }
-            self.op8(op::BINARY, op::binary::MOD);
+            self.binary(op::binary::MOD)?;
             self.int(remainder);
             self.op8(op::COMPARE, compare::EQ);
         }
@@ -368,18 +444,24 @@ impl Codegen {
             "map" => return self.map(at, args),
             "select" | "reject" | "selectattr" | "rejectattr" => return self.select(at, name, args),
             "format" => {
-                self.op8(op::FILTER, filter::STRING);
+                self.native(native::STRING, 1)?;
                 let args = self.plain(at, args)?;
                 for arg in &args {
                     self.expr(arg)?;
                 }
                 self.op16(op::TUPLE, Self::count(at, args.len())?);
-                self.op8(op::BINARY, op::binary::MOD);
-                return Ok(());
+                return self.binary(op::binary::MOD);
             }
             _ => {}
         }
-        let Some((_, number, params)) = FILTERS.iter().find(|(known, ..)| *known == name) else {
+        if let (true, Some((_, which))) = (self.in_library(), NATIVES.iter().find(|(known, _)| *known == name)) {
+            let args = self.plain(at, args)?;
+            for arg in &args {
+                self.expr(arg)?;
+            }
+            return self.native(*which, args.len() as u8 + 1);
+        }
+        let Some((_, way, params)) = FILTERS.iter().find(|(known, ..)| *known == name) else {
             let all: Vec<&Expr> = args.all().collect();
             return self.unknown(at, "filter", name, OTHER_FILTERS, &all);
         };
@@ -391,10 +473,25 @@ impl Codegen {
                 .named
                 .iter()
                 .all(|(name, _)| params.iter().skip(args.positional.len()).any(|(param, _)| param == name));
+        let given = |index: usize| {
+            let named = args.named.iter().find(|(name, _)| params.get(index).is_some_and(|(param, _)| name == param));
+            args.positional.get(index).or(named.map(|(_, value)| value))
+        };
+        let mut count = params.len();
+        let way = match *way {
+            Either(number, extra, _) if given(count - 1).is_none() => {
+                count -= 1;
+                Native(number, extra)
+            }
+            Either(_, _, function) => Library(function),
+            way => way,
+        };
+        if matches!(way, OfString(..)) {
+            self.native(native::STRING, 1)?;
+        }
         let mut complete = true;
-        for (index, (param, default)) in params.iter().enumerate() {
-            let named = args.named.iter().find(|(name, _)| name == param).map(|(_, value)| value);
-            match args.positional.get(index).or(named) {
+        for (index, (_, default)) in params.iter().take(count).enumerate() {
+            match given(index) {
                 Some(value) => self.expr(value)?,
                 None => match default {
                     Required => complete = false,
@@ -413,8 +510,13 @@ impl Codegen {
             return self.fail(at, Code::TemplateTypeError, &format!("filter `{name}`: wrong arguments"));
         }
         self.mark(at);
-        self.op8(op::FILTER, *number);
-        Ok(())
+        match way {
+            Native(number, extra) | OfString(number, extra) | Either(number, extra, _) => {
+                extra.iter().for_each(|operand| self.int(*operand));
+                self.native(number, (1 + count + extra.len()) as u8)
+            }
+            Library(function) => self.call_library(function),
+        }
     }
 
     /// Begins a loop over the value on the stack, which has no items when it is false.
@@ -437,11 +539,11 @@ impl Codegen {
         match (args.positional.split_first(), named("attribute")) {
             (None, Some(attribute)) => {
                 self.expr(attribute)?;
-                self.op8(op::FILTER, filter::ATTRIBUTE);
+                self.call_library("attribute")?;
                 if let Some(default) = named("default") {
                     self.expr(default)?;
                     self.op8(op::LITERAL, literal::FALSE);
-                    self.op8(op::FILTER, filter::DEFAULT);
+                    self.call_library("filter_default")?;
                 }
             }
             (Some((first, rest)), None) => {
@@ -475,7 +577,7 @@ impl Codegen {
             codegen.op(op::DUP);
             if let Some(attribute) = attribute {
                 codegen.expr(attribute)?;
-                codegen.op8(op::FILTER, filter::ATTRIBUTE);
+                codegen.call_library("attribute")?;
             }
             match rest.split_first() {
                 None => {

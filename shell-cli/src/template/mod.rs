@@ -8,6 +8,8 @@ mod codegen;
 mod expr;
 mod folder;
 mod lexer;
+mod library;
+mod names;
 mod parser;
 mod render;
 mod scope;
@@ -20,7 +22,7 @@ pub use source::{Opened, open, open_file};
 
 use crate::failure::{Failure, Kind};
 use sha2::{Digest, Sha256};
-use tinyrustlm_core::template::{HEADER, PARTS, VERSION, names};
+use tinyrustlm_core::template::{HEADER, PARTS, VERSION};
 
 /// Longest template, in bytes.
 const MAX_SOURCE: usize = 1 << 20;
@@ -108,26 +110,35 @@ fn assemble(
     parts[2] = output.params.iter().flat_map(|param| param.to_le_bytes()).collect();
     parts[3] = output.code.clone();
     parts[4] = output.positions.iter().flat_map(|&(pc, at)| [pc, at]).flat_map(u32::to_le_bytes).collect();
-    let before_pool = HEADER + 8 * output.strings.len() + parts[1..5].iter().map(Vec::len).sum::<usize>();
-    for text in &output.strings {
-        let packed = text.len() as u32 | (names::lookup(text.as_bytes()) as u32) << 24;
-        parts[0].extend(((before_pool + parts[5].len()) as u32).to_le_bytes());
-        parts[0].extend(packed.to_le_bytes());
-        parts[5].extend(text.as_bytes());
+    for ((constant, function), (_, mask, of_loop)) in output.names.iter().zip(names::NAMES) {
+        parts[5].extend(constant.to_le_bytes());
+        parts[5].extend([*mask, *of_loop]);
+        parts[5].extend(function.to_le_bytes());
     }
-    parts[6] = UNICODE.to_vec();
-    parts[7] = variables.into_bytes();
-    parts[8] = name.as_bytes().to_vec();
-    parts[9] = source.as_bytes().to_vec();
+    let before_pool = HEADER + 8 * output.strings.len() + parts[1..6].iter().map(Vec::len).sum::<usize>();
+    for text in &output.strings {
+        let number = names::NAMES.iter().position(|(name, ..)| name == text).map_or(0, |index| index + 1);
+        let packed = text.len() as u32 | (number as u32) << 24;
+        parts[0].extend(((before_pool + parts[6].len()) as u32).to_le_bytes());
+        parts[0].extend(packed.to_le_bytes());
+        parts[6].extend(text.as_bytes());
+    }
+    parts[7] = UNICODE.to_vec();
+    parts[8] = variables.into_bytes();
+    parts[9] = name.as_bytes().to_vec();
+    parts[10] = source.as_bytes().to_vec();
 
+    let mut head = (output.slots as u32).to_le_bytes().to_vec();
+    head.extend(output.library.to_le_bytes());
+    head.extend(output.hooks.iter().flat_map(|hook| hook.to_le_bytes()));
     let source_hash: [u8; 32] = Sha256::digest(source).into();
     let mut program = Sha256::new();
-    program.update((output.slots as u32).to_le_bytes());
-    parts[..8].iter().for_each(|part| program.update(part));
+    program.update(&head);
+    parts[..9].iter().for_each(|part| program.update(part));
     let program_hash: [u8; 32] = program.finalize().into();
     let mut section = Vec::new();
     section.extend(VERSION.to_le_bytes());
-    section.extend((output.slots as u32).to_le_bytes());
+    section.extend(head);
     section.extend(source_hash);
     section.extend(program_hash);
     section.extend(parts.iter().flat_map(|part| (part.len() as u32).to_le_bytes()));

@@ -13,6 +13,8 @@ pub struct Parser<'t> {
     tokens: &'t [Token],
     at: usize,
     depth: usize,
+    /// Whether the library's own statements are known.
+    library: bool,
 }
 
 fn is(token: &Token, op: &str) -> bool {
@@ -26,7 +28,12 @@ fn named(token: &Token, name: &str) -> bool {
 impl<'t> Parser<'t> {
     /// A parser of these tokens, the last of which is the end.
     pub fn new(tokens: &'t [Token]) -> Self {
-        Self { tokens, at: 0, depth: 0 }
+        Self { tokens, at: 0, depth: 0, library: false }
+    }
+
+    /// A parser of the library.
+    pub fn of_library(tokens: &'t [Token]) -> Self {
+        Self { library: true, ..Self::new(tokens) }
     }
 
     fn peek(&self) -> &'t Token {
@@ -241,6 +248,21 @@ impl<'t> Parser<'t> {
                 }
                 let (body, _) = self.body(&["endwith"])?;
                 StmtKind::With { targets, body }
+            }
+            "return" if self.library => StmtKind::Return(self.tuple(true, &[], false)?),
+            "collect" if self.library => StmtKind::Collect(self.tuple(true, &[], false)?),
+            "loop" if self.library => StmtKind::Forever(self.body(&["endloop"])?.0),
+            "gather" if self.library => {
+                let name = self.name()?;
+                let mut each = None;
+                if self.skip_name("for") {
+                    let target = self.target(&["in"], false)?;
+                    if !self.skip_name("in") {
+                        return self.unexpected("`in`");
+                    }
+                    each = Some((target, self.tuple(false, &[], false)?));
+                }
+                StmtKind::Gather { name, each, body: self.body(&["endgather"])?.0 }
             }
             "break" => StmtKind::Break,
             "continue" => StmtKind::Continue,

@@ -41,6 +41,8 @@ pub struct Scope {
 pub struct Scopes {
     stack: Vec<Scope>,
     count: usize,
+    /// Whether loops have no scope of their own: in the library.
+    pub flat: bool,
 }
 
 impl Scopes {
@@ -69,6 +71,11 @@ impl Scopes {
     /// The variable a name means in the innermost scope.
     pub fn find(&self, name: &str) -> Option<Variable> {
         self.stack.iter().rev().find_map(|scope| scope.refs.get(name)).cloned()
+    }
+
+    /// Whether the innermost scope sets the name.
+    pub fn sets(&mut self, name: &str) -> bool {
+        self.top().stores.contains(name)
     }
 
     /// How a variable begins.
@@ -154,7 +161,23 @@ impl Scopes {
                     self.expr(test);
                     self.branches(body, elifs, otherwise);
                 }
-                StmtKind::For { iter, .. } => self.expr(iter),
+                StmtKind::For { iter, target, body, .. } => {
+                    self.expr(iter);
+                    if self.flat {
+                        self.target(target, true);
+                        self.body(body);
+                    }
+                }
+                StmtKind::Return(expr) | StmtKind::Collect(expr) => self.expr(expr),
+                StmtKind::Forever(body) => self.body(body),
+                StmtKind::Gather { name, each, body } => {
+                    if let Some((target, iter)) = each {
+                        self.expr(iter);
+                        self.target(target, true);
+                    }
+                    self.body(body);
+                    self.parameter(name);
+                }
                 StmtKind::Set(target, value) => {
                     self.expr(value);
                     self.target(target, false);
@@ -238,7 +261,9 @@ pub fn reads(body: &[Stmt], name: &str) -> bool {
         StmtKind::Macro { params: head, body, .. } => params(head) || reads(body, name),
         StmtKind::CallBlock { params: head, call, body } => params(head) || any(call) || reads(body, name),
         StmtKind::FilterBlock { filter, body } => any(filter) || reads(body, name),
-        StmtKind::Generation(body) => reads(body, name),
+        StmtKind::Generation(body) | StmtKind::Forever(body) => reads(body, name),
+        StmtKind::Return(e) | StmtKind::Collect(e) => any(e),
+        StmtKind::Gather { each, body, .. } => each.as_ref().is_some_and(|(_, e)| any(e)) || reads(body, name),
         StmtKind::With { targets, body } => targets.iter().any(|(_, e)| any(e)) || reads(body, name),
     })
 }
