@@ -124,7 +124,7 @@ fn endings(
         };
     let free = finish(generation, prompt, &plain)?;
     let stop = free[free.len() / 2];
-    let text = generation.tokenizer().token_bytes(stop).to_vec();
+    let text = String::from_utf8(generation.tokenizer().token_bytes(stop).to_vec()).unwrap_or_default();
     let full: Vec<u32> = prompt.iter().copied().cycle().take(generation.session().context() - 3).collect();
     let looping = Limits { loops: Some(LoopRule { max_period: 16, repetitions: 3 }), ..plain };
     println!("\nending                         tokens  reason");
@@ -136,8 +136,11 @@ fn endings(
     row(generation, "maximum", prompt, &plain)?;
     generation.set_stops(&[stop], std::iter::empty(), false)?;
     row(generation, &format!("stop id {stop}"), prompt, &plain)?;
-    generation.set_stops(&[], [text.as_slice()].into_iter(), false)?;
-    row(generation, &format!("stop string {:?}", String::from_utf8_lossy(&text)), prompt, &plain)?;
+    // A token of bytes has no text of its own.
+    if !text.is_empty() {
+        generation.set_stops(&[], [text.as_bytes()].into_iter(), false)?;
+        row(generation, &format!("stop string {text:?}"), prompt, &plain)?;
+    }
     generation.set_stops(&[], std::iter::empty(), false)?;
     let ends: Vec<u32> = generation.session().model().stops.ids().to_vec();
     let forced: Vec<Bias> = ends.iter().take(1).map(|&id| Bias { id, value: 1e5 }).collect();
