@@ -6,33 +6,55 @@
 
 use core::fmt;
 
-/// What is wrong, and where.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// What is wrong, and where. Sixteen bytes, so that a `Result` of it costs its callers little.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Error {
+    /// `NO_OFFSET` where there is none.
+    offset: u64,
+    /// `NO_INDEX` where there is none.
+    index: u32,
     /// The condition.
     pub code: Code,
-    /// Offset of the fault in the bytes concerned (file, text, JSON), where there is one.
-    pub offset: Option<u64>,
-    /// Index of what is concerned (directory entry, layer, token), where there is one.
-    pub index: Option<u32>,
 }
 
+const NO_OFFSET: u64 = u64::MAX;
+const NO_INDEX: u32 = u32::MAX;
+
+const _: () = assert!(size_of::<Result<(), Error>>() == 16);
+
+// Never inlined: each of the many places that fail then costs one call.
 impl Error {
     /// An error with neither offset nor index.
+    #[cold]
+    #[inline(never)]
     pub const fn new(code: Code) -> Self {
-        Self { code, offset: None, index: None }
+        Self { offset: NO_OFFSET, index: NO_INDEX, code }
     }
 
     /// The same with the byte offset of the fault.
+    #[cold]
+    #[inline(never)]
     pub const fn at(mut self, offset: u64) -> Self {
-        self.offset = Some(offset);
+        self.offset = offset;
         self
     }
 
     /// The same with the index of what is concerned.
+    #[cold]
+    #[inline(never)]
     pub const fn entry(mut self, index: u32) -> Self {
-        self.index = Some(index);
+        self.index = index;
         self
+    }
+
+    /// Offset of the fault in the bytes concerned (file, text, JSON), where there is one.
+    pub const fn offset(&self) -> Option<u64> {
+        if self.offset == NO_OFFSET { None } else { Some(self.offset) }
+    }
+
+    /// Index of what is concerned (directory entry, layer, token), where there is one.
+    pub const fn index(&self) -> Option<u32> {
+        if self.index == NO_INDEX { None } else { Some(self.index) }
     }
 
     /// The error's number.
@@ -41,13 +63,29 @@ impl Error {
     }
 }
 
+/// Where nothing but the condition is known: inner functions give a bare [`Code`], which fits a register, and `?` makes
+/// an error of it.
+impl From<Code> for Error {
+    #[cold]
+    #[inline(never)]
+    fn from(code: Code) -> Self {
+        Self::new(code)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} ({self})", self.code)
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error {}", self.number())?;
-        if let Some(index) = self.index {
+        if let Some(index) = self.index() {
             write!(f, ", entry {index}")?;
         }
-        if let Some(offset) = self.offset {
+        if let Some(offset) = self.offset() {
             write!(f, ", offset {offset}")?;
         }
         Ok(())
@@ -64,21 +102,40 @@ macro_rules! codes {
         #[allow(missing_docs)]
         pub enum Code { $($(#[$doc])* $name = $number,)* }
 
+        /// Class and name of each code in the order of [`Code::ALL`]; the names in one text, a line each.
+        const CLASSES: &[Class] = &[$(Class::$class,)*];
+        const NAMES: &str = concat!($(stringify!($name), "\n",)*);
+
         impl Code {
             /// Every condition in the order of the table.
             pub const ALL: &'static [Code] = &[$(Code::$name,)*];
-
-            /// The class of the raw ABI this condition belongs to.
-            pub const fn class(self) -> Class {
-                match self { $(Code::$name => Class::$class,)* }
-            }
-
-            /// The name as it stands in `SPEC.md`.
-            pub const fn name(self) -> &'static str {
-                match self { $(Code::$name => stringify!($name),)* }
-            }
         }
     };
+}
+
+impl Code {
+    fn place(self) -> usize {
+        Self::ALL.iter().take_while(|&&code| code != self).count()
+    }
+
+    /// The class of the raw ABI this condition belongs to.
+    pub fn class(self) -> Class {
+        CLASSES.get(self.place()).copied().unwrap_or(Class::GenerationFailed)
+    }
+
+    /// The name as it stands in `SPEC.md`.
+    pub fn name(self) -> &'static str {
+        let mut rest = NAMES.as_bytes();
+        for _ in 0..self.place() {
+            rest = rest
+                .iter()
+                .position(|&byte| byte == b'\n')
+                .and_then(|end| rest.get(end.wrapping_add(1)..))
+                .unwrap_or(&[]);
+        }
+        let end = rest.iter().position(|&byte| byte == b'\n').unwrap_or(0);
+        rest.get(..end).and_then(|name| core::str::from_utf8(name).ok()).unwrap_or("")
+    }
 }
 
 /// The classes of the raw ABI.
@@ -443,5 +500,21 @@ mod tests {
         for pair in Code::ALL.windows(2) {
             assert!((pair[0] as u16) < (pair[1] as u16), "{:?} before {:?}", pair[0], pair[1]);
         }
+    }
+
+    #[test]
+    fn names_stand_in_the_order_of_the_table() {
+        for code in Code::ALL {
+            assert_eq!(code.name(), std::format!("{code:?}"));
+        }
+        assert_eq!(Code::StopStringNotUtf8.class(), Class::InvalidUtf8);
+        assert_eq!(Code::ForeignBlock.class(), Class::NullPointer);
+    }
+
+    #[test]
+    fn a_place_is_there_or_not() {
+        let error = Error::new(Code::NameHash);
+        assert_eq!((error.offset(), error.index()), (None, None));
+        assert_eq!((error.at(0).offset(), error.entry(0).index()), (Some(0), Some(0)));
     }
 }

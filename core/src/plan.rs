@@ -56,7 +56,7 @@ impl Plan {
             return Err(Error::new(Code::ContextExceeded));
         }
         let tables = model.rope.tables().count();
-        Self::sized(config, context, batch.min(context), 1, tables).ok_or(Error::new(Code::PlanTooLarge))
+        Self::sized(config, context, batch.min(context), 1, tables).ok_or_else(|| Error::new(Code::PlanTooLarge))
     }
 
     /// The same for hosts that run `workers` parts at a time. More workers than this still compute the same bits.
@@ -66,7 +66,7 @@ impl Plan {
     pub fn for_workers(mut self, workers: usize) -> Result<Self, Error> {
         let per_worker = self.scores / self.workers.max(1);
         self.workers = workers.max(1);
-        self.scores = per_worker.checked_mul(self.workers).ok_or(Error::new(Code::PlanTooLarge))?;
+        self.scores = per_worker.checked_mul(self.workers).ok_or(Code::PlanTooLarge)?;
         match self.checked_bytes() {
             Some(_) => Ok(self),
             None => Err(Error::new(Code::PlanTooLarge)),

@@ -173,7 +173,7 @@ fn prompt_and_output_never_exceed_the_context() {
     let (_, ids, stop) = finish(&mut g, &[65; 8], &limits);
     assert_eq!((ids.len(), stop), (0, StopReason::ContextFull));
     let error = g.begin(&[65; 9], 0, &limits).unwrap_err();
-    assert_eq!((error.code, error.index), (Code::ContextExceeded, Some(9)));
+    assert_eq!((error.code, error.index()), (Code::ContextExceeded, Some(9)));
     let (_, ids, stop) = finish(&mut g, PROMPT, &Limits { max_new_tokens: 0, ..limits });
     assert_eq!((ids.len(), stop), (0, StopReason::MaxOutput));
 }
@@ -225,7 +225,7 @@ fn faults_are_numbered_and_nothing_is_lost() {
     assert_eq!(g.next(&Serial, None, &mut out).unwrap_err().code, Code::GenerationEnded);
     assert_eq!(g.begin(&[], 0, &limits).unwrap_err().code, Code::EmptyPrompt);
     let error = g.begin(&[1, 260], 0, &limits).unwrap_err();
-    assert_eq!((error.code, error.index), (Code::TokenRange, Some(1)));
+    assert_eq!((error.code, error.index()), (Code::TokenRange, Some(1)));
     let wild = Limits { min_new_tokens: 2, max_new_tokens: 1, ..limits };
     assert_eq!(g.begin(PROMPT, 0, &wild).unwrap_err().code, Code::InvalidMinimumLength);
     let wild = Limits { loops: Some(LoopRule { max_period: 65, repetitions: 2 }), ..limits };
@@ -271,7 +271,7 @@ fn the_report_is_the_same_for_the_same_run() {
         let len = write_report(&g, &Shell::default(), &mut out).unwrap();
         reports.push(String::from_utf8(out[..len].to_vec()).unwrap());
         let error = write_report(&g, &Shell::default(), &mut out[..16]).unwrap_err();
-        assert_eq!((error.code, error.index), (Code::OutputBufferExceeded, Some(len as u32)));
+        assert_eq!((error.code, error.index()), (Code::OutputBufferExceeded, Some(len as u32)));
     }
     assert_eq!(reports[0], reports[1]);
     assert!(reports[0].starts_with("{\"transaction_id\":null,\"model_identity\":{\"checksum\":\""));

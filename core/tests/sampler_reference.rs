@@ -192,7 +192,7 @@ fn faults_are_numbered_and_leave_the_sampler_usable() {
     sampler.start(0);
     for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
         let error = sampler.sample(&[0.0, bad, 2.0], None, true).unwrap_err();
-        assert_eq!((error.code, error.index), (Code::NonFiniteLogit, Some(1)));
+        assert_eq!((error.code, error.index()), (Code::NonFiniteLogit, Some(1)));
     }
     assert_eq!(sampler.sample(&[0.0], None, true).unwrap_err().code, Code::LogitsLength);
     for bias in [[Bias { id: 3, value: 1.0 }; 2], [Bias { id: 1, value: 1.0 }; 2], [Bias { id: 1, value: f32::NAN }; 2]]
@@ -200,7 +200,7 @@ fn faults_are_numbered_and_leave_the_sampler_usable() {
         let index = u32::from(bias[0].id == 1 && bias[0].value == 1.0);
         let mut memory = vec![Block64::ZERO; Sampler::blocks(3)];
         let error = Sampler::new(&PLAIN, 3, &mut memory).unwrap().set_bias(&bias).unwrap_err();
-        assert_eq!((error.code, error.index), (Code::InvalidLogitBias, Some(index)));
+        assert_eq!((error.code, error.index()), (Code::InvalidLogitBias, Some(index)));
     }
     assert_eq!(sampler.sample(&[0.0, 1.0, 2.0], None, true).unwrap().id, before);
 }

@@ -366,7 +366,7 @@ fn ill_formed_text_is_refused_with_its_offset() {
     let (mut scratch, mut ids) = (vec![0; 4096], vec![0; 64]);
     for (text, offset) in [(&b"ab\xffc"[..], 2), (b"\xc3", 0), (b"a\xed\xa0\x80", 1), (b"\xf4\x90\x80\x80", 0)] {
         let error = tokenizer.encode(text, Encode::default(), &mut scratch, &mut ids).unwrap_err();
-        assert_eq!((error.number(), error.offset), (3, Some(offset)));
+        assert_eq!((error.number(), error.offset()), (3, Some(offset)));
     }
     assert_eq!(tokenizer.encode(b"a b c", Encode::default(), &mut scratch, &mut ids[..2]).unwrap_err().number(), 14);
 }

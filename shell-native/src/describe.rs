@@ -19,7 +19,7 @@ pub fn describe(error: Error, file: Option<&[u8]>) -> String {
     }
     let _ = write!(words, " (error {})", error.number());
     let of_file = (15..100).contains(&error.number());
-    if let Some(index) = error.index {
+    if let Some(index) = error.index() {
         let tensor = file.filter(|_| of_file).and_then(|bytes| {
             // Names can be told only when the structure around them is sound.
             Some(Container::parse(bytes).ok()?.names().nth(index as usize)?.to_owned())
@@ -31,7 +31,7 @@ pub fn describe(error: Error, file: Option<&[u8]>) -> String {
             (None, _) => write!(words, ", index {index}"),
         };
     }
-    if let Some(offset) = error.offset {
+    if let Some(offset) = error.offset() {
         let _ = write!(words, ", at byte {offset}");
     }
     words

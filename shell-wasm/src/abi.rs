@@ -171,7 +171,7 @@ pub extern "C" fn generate(ptr: *const u8, len: usize, max_new_tokens: u32) -> u
             let event = runtime.next()?;
             event::record(&event);
             let text = runtime.result.bytes();
-            whole.try_reserve(text.len()).map_err(|_| Error::new(Code::OutOfMemory))?;
+            whole.try_reserve(text.len()).map_err(|_| Code::OutOfMemory)?;
             whole.extend_from_slice(text);
             if event.stop != 0 {
                 return runtime.result.set(&whole);

@@ -32,11 +32,11 @@ pub extern "C" fn error_ptr() -> *const u8 {
 
 /// Keeps an error for the host to read and gives its number.
 pub fn record(error: Error) -> u32 {
-    let offset = error.offset.unwrap_or(u64::MAX);
+    let offset = error.offset().unwrap_or(u64::MAX);
     let fields = [
         error.number(),
         error.code.class() as u32,
-        error.index.unwrap_or(NONE),
+        error.index().unwrap_or(NONE),
         0,
         offset as u32,
         (offset >> 32) as u32,

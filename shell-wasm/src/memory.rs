@@ -66,14 +66,14 @@ impl Block {
     /// `InvalidLength` for none or more than an address space holds, `OutOfMemory` when the host gives no more.
     pub fn take(len: usize) -> Result<Self, Error> {
         let layout = Layout::from_size_align(len, ALIGN).ok().filter(|layout| layout.size() > 0);
-        let layout = layout.ok_or(Error::new(Code::InvalidLength))?;
+        let layout = layout.ok_or(Code::InvalidLength)?;
         // SAFETY: the layout's size is not zero.
         #[cfg(target_arch = "wasm32")]
         let ptr = unsafe { ALLOCATOR.alloc(layout) };
         // SAFETY: as above. Elsewhere fresh memory has to be written first.
         #[cfg(not(target_arch = "wasm32"))]
         let ptr = unsafe { ALLOCATOR.alloc_zeroed(layout) };
-        let ptr = NonNull::new(ptr).ok_or(Error::new(Code::OutOfMemory))?;
+        let ptr = NonNull::new(ptr).ok_or(Code::OutOfMemory)?;
         Ok(Self { ptr, len })
     }
 
@@ -82,7 +82,7 @@ impl Block {
     /// # Errors
     /// As [`take`](Self::take).
     pub fn of<T: Pod>(count: usize) -> Result<Self, Error> {
-        let bytes = count.checked_mul(size_of::<T>()).ok_or(Error::new(Code::OutOfMemory))?;
+        let bytes = count.checked_mul(size_of::<T>()).ok_or(Code::OutOfMemory)?;
         Self::take(bytes.max(1))
     }
 

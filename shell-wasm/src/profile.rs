@@ -87,7 +87,7 @@ impl Profile {
 /// # Errors
 /// `InvalidLength` when there is none.
 pub fn take_word(bytes: &mut &[u8]) -> Result<u32, Error> {
-    let (word, rest) = bytes.split_first_chunk::<4>().ok_or(Error::new(Code::InvalidLength))?;
+    let (word, rest) = bytes.split_first_chunk::<4>().ok_or(Code::InvalidLength)?;
     *bytes = rest;
     Ok(u32::from_le_bytes(*word))
 }
@@ -97,7 +97,7 @@ pub fn take_word(bytes: &mut &[u8]) -> Result<u32, Error> {
 /// # Errors
 /// `InvalidLength` when there are fewer.
 pub fn take_bytes<'a>(bytes: &mut &'a [u8], len: usize) -> Result<&'a [u8], Error> {
-    let (head, rest) = bytes.split_at_checked(len).ok_or(Error::new(Code::InvalidLength))?;
+    let (head, rest) = bytes.split_at_checked(len).ok_or(Code::InvalidLength)?;
     *bytes = rest;
     Ok(head)
 }

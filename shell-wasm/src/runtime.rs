@@ -115,7 +115,7 @@ impl Runtime {
     /// # Errors
     /// `ModelNotLoaded`.
     pub fn loaded(&mut self) -> Result<&mut Loaded, Error> {
-        self.loaded.as_mut().ok_or(Error::new(Code::ModelNotLoaded))
+        self.loaded.as_mut().ok_or_else(|| Error::new(Code::ModelNotLoaded))
     }
 
     /// Gives back everything that belongs to a model.
@@ -162,7 +162,7 @@ impl Runtime {
 
     /// The bytes of ids, as the last result.
     pub fn decode(&mut self, ids: &[u32], mode: DecodeMode) -> Result<(), Error> {
-        let loaded = self.loaded.as_ref().ok_or(Error::new(Code::ModelNotLoaded))?;
+        let loaded = self.loaded.as_ref().ok_or(Code::ModelNotLoaded)?;
         let most = loaded.tokenizer.max_push_bytes();
         let out = self.result.room(ids.len().saturating_add(1).saturating_mul(most))?;
         let mut decoder = loaded.tokenizer.byte_decoder(mode);
@@ -178,7 +178,7 @@ impl Runtime {
     /// The prompt of a conversation, as the last result: its ids, or its text.
     pub fn render(&mut self, input: &[u8], as_ids: bool) -> Result<(), Error> {
         let (now, parse_specials) = (self.now, self.profile().parse_specials);
-        let loaded = self.loaded.as_ref().ok_or(Error::new(Code::ModelNotLoaded))?;
+        let loaded = self.loaded.as_ref().ok_or(Code::ModelNotLoaded)?;
         let rendered = prompt::render(&loaded.template, input, now, &mut self.result)?;
         if as_ids {
             let ids = rendered.encode(&loaded.tokenizer, parse_specials)?;
@@ -190,7 +190,7 @@ impl Runtime {
 
     /// The logits after `ids` from position 0, as the last result.
     pub fn logits(&mut self, ids: &[u32]) -> Result<(), Error> {
-        let generation = &mut self.loaded.as_mut().ok_or(Error::new(Code::ModelNotLoaded))?.generation;
+        let generation = &mut self.loaded.as_mut().ok_or(Code::ModelNotLoaded)?.generation;
         generation.reset();
         generation.begin(ids, 0, &Limits { max_new_tokens: 1, ..Limits::default() })?;
         let mut failed = Ok(());
@@ -215,7 +215,7 @@ impl Runtime {
 
     fn begin(&mut self, input: u32, bytes: &[u8], max_new_tokens: u32) -> Result<(), Error> {
         let profile = self.profile();
-        let loaded = self.loaded.as_mut().ok_or(Error::new(Code::ModelNotLoaded))?;
+        let loaded = self.loaded.as_mut().ok_or(Code::ModelNotLoaded)?;
         let ids = match input {
             1 => prompt::render(&loaded.template, bytes, self.now, &mut self.result)?
                 .encode(&loaded.tokenizer, profile.parse_specials)?,
@@ -239,7 +239,7 @@ impl Runtime {
 
     /// The next piece of work: a batch of the prompt, or a token. New text is the last result.
     pub fn next(&mut self) -> Result<Event, Error> {
-        let generation = &mut self.loaded.as_mut().ok_or(Error::new(Code::ModelNotLoaded))?.generation;
+        let generation = &mut self.loaded.as_mut().ok_or(Code::ModelNotLoaded)?.generation;
         let total = generation.prompt().len() as u32;
         if !generation.is_running() {
             self.result.set_len(0);
@@ -279,7 +279,7 @@ impl Runtime {
 
     /// The best tokens of the last step by the unmodified logits, as the last result: u32 id, f32 logarithm.
     pub fn top_logprobs(&mut self) -> Result<(), Error> {
-        let loaded = self.loaded.as_ref().ok_or(Error::new(Code::ModelNotLoaded))?;
+        let loaded = self.loaded.as_ref().ok_or(Code::ModelNotLoaded)?;
         let top = loaded.generation.top();
         let room = self.result.room(top.len().saturating_mul(8))?;
         for (to, entry) in room.as_chunks_mut::<8>().0.iter_mut().zip(top) {
@@ -335,7 +335,7 @@ impl Loaded {
 
 /// Blocks for the core, whose owner is the first of the pair.
 fn leaked_blocks(count: usize) -> Result<(Block, &'static mut [Block64]), Error> {
-    let memory = Block::take(count.checked_mul(size_of::<Block64>()).ok_or(Error::new(Code::OutOfMemory))?)?;
+    let memory = Block::take(count.checked_mul(size_of::<Block64>()).ok_or(Code::OutOfMemory)?)?;
     // SAFETY: memory of this length at a multiple of 64. The owner stands in `Loaded` behind the generation, the
     // only holder of this slice, and reads or writes nothing itself.
     let blocks = unsafe { core::slice::from_raw_parts_mut(memory.ptr().cast(), count) };

@@ -99,7 +99,7 @@ impl<'a> Container<'a> {
     }
 
     fn check_names(&self) -> Result<(), Error> {
-        let first = self.entry(0).ok_or(Error::new(Code::DirectoryRange))?;
+        let first = self.entry(0).ok_or(Code::DirectoryRange)?;
         if first.name_hash != Fnv::of(b"@names") || first.dtype != DType::Bytes {
             return Err(Error::new(Code::MissingTensor).at(self.entry_offset(0)).entry(0));
         }

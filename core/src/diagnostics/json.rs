@@ -222,6 +222,6 @@ mod tests {
         let mut out = [0; 4];
         let mut json = Json::new(&mut out);
         json.string(b"hello");
-        assert_eq!(json.finish().unwrap_err().index, Some(7));
+        assert_eq!(json.finish().unwrap_err().index(), Some(7));
     }
 }

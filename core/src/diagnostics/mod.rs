@@ -163,8 +163,8 @@ fn tail(j: &mut Json<'_>, shell: &Shell<'_>, error: Option<Error>) {
         j.key("numeric_code").integer(u64::from(error.map_or(0, Error::number)));
     });
     j.key("error_position").object(|j| {
-        j.key("offset").maybe(error.and_then(|e| e.offset));
-        j.key("index").maybe(error.and_then(|e| e.index).map(u64::from));
+        j.key("offset").maybe(error.and_then(|e| e.offset()));
+        j.key("index").maybe(error.and_then(|e| e.index()).map(u64::from));
     });
 }
 

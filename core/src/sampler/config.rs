@@ -167,7 +167,7 @@ impl Preset {
     /// [`Code::UnknownPreset`].
     pub fn named(name: &str) -> Result<Self, Error> {
         let found = Self::ALL.iter().find(|(known, _)| *known == name);
-        found.map(|(_, preset)| *preset).ok_or(Error::new(Code::UnknownPreset))
+        found.map(|(_, preset)| *preset).ok_or_else(|| Error::new(Code::UnknownPreset))
     }
 
     /// The profile and its limit of new tokens. Seed, stream, order and generator stay at their defaults.

@@ -194,7 +194,7 @@ impl<'a> Template<'a> {
             library: 0,
         };
         let nothing = &[0; 2 * unicode::TABLES];
-        let unicode = Unicode::parse(nothing).ok_or(Error::new(Code::TemplateDamaged))?;
+        let unicode = Unicode::parse(nothing).ok_or(Code::TemplateDamaged)?;
         if section.is_empty() {
             let (defaults, name, source) = (none, none, none);
             return Ok(Self { section, program, unicode, defaults, defaults_at: 0, name, source, slots: 0 });
@@ -315,8 +315,10 @@ impl<'a> Template<'a> {
             }
             Err(Fail) => {
                 let code = vm.why();
-                let mut error = Error::new(code);
-                error.offset = self.program.position(vm.at);
+                let error = match self.program.position(vm.at) {
+                    Some(offset) => Error::new(code).at(offset),
+                    None => Error::new(code),
+                };
                 let spoken =
                     matches!(code, Code::TemplateRaised | Code::TemplateRuntimeError | Code::TemplateTypeError);
                 Err(Refusal { error, message: if spoken && vm.spoken { vm.out_len } else { 0 } })

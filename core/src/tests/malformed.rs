@@ -261,7 +261,7 @@ fn each_malformed_file_gives_the_error_it_is_named_after() {
     for (i, (code, file)) in files.iter().enumerate() {
         let found = Model::parse(Aligned::new(&file.0).bytes()).err();
         assert_eq!(found.map(|e| e.code), Some(*code), "file {i}");
-        assert!(found.is_some_and(|e| e.offset.is_some()), "{code:?} says no offset");
+        assert!(found.is_some_and(|e| e.offset().is_some()), "{code:?} says no offset");
     }
     // Where a container cannot show the error on this machine, or another layer's tests do.
     let elsewhere = [Code::FileTooLarge, Code::ModelMisaligned, Code::TokenizerDrift];

@@ -205,7 +205,7 @@ fn errors_leave_the_sequence_as_it_was() {
     assert_eq!(session.prefill(&[], &Serial).unwrap_err().code, Code::EmptyPrompt);
     session.prefill(&ids(7, 2), &Serial).unwrap();
     let error = session.prefill(&[1, 37], &Serial).unwrap_err();
-    assert_eq!((error.code, error.index), (Code::TokenRange, Some(1)));
+    assert_eq!((error.code, error.index()), (Code::TokenRange, Some(1)));
     assert_eq!(session.prefill(&[1; 4], &Serial).unwrap_err().code, Code::ContextExceeded);
     assert_eq!(session.kv_len(), 7);
     session.prefill(&[1; 3], &Serial).unwrap();
@@ -245,7 +245,7 @@ fn values_that_are_not_finite_are_named() {
         assert_eq!(error.code, code, "{name}");
         assert_eq!(session.kv_len(), 0);
         if code != Code::NonFiniteLogits {
-            assert_eq!(error.index, Some(1), "{name}");
+            assert_eq!(error.index(), Some(1), "{name}");
         }
     }
 }

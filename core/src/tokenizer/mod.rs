@@ -73,7 +73,7 @@ pub struct Ids<'i> {
 impl Ids<'_> {
     #[inline]
     fn push(&mut self, id: u32) -> Result<(), Error> {
-        *self.memory.get_mut(self.len).ok_or(Error::new(Code::OutputBufferExceeded))? = id;
+        *self.memory.get_mut(self.len).ok_or(Code::OutputBufferExceeded)? = id;
         self.len = self.len.wrapping_add(1);
         Ok(())
     }

@@ -45,7 +45,7 @@ fn main() -> ! {
     match generate_all(memory) {
         Ok(()) => debug::exit(debug::EXIT_SUCCESS),
         Err(error) => {
-            hprintln!("error {} at {:?}, entry {:?}", error.number(), error.offset, error.index);
+            hprintln!("error {} at {:?}, entry {:?}", error.number(), error.offset(), error.index());
             debug::exit(debug::EXIT_FAILURE);
         }
     }

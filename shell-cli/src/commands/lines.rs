@@ -24,7 +24,12 @@ const INVALID_JSON: u32 = 1000;
 
 impl From<Error> for LineError {
     fn from(error: Error) -> Self {
-        Self { code: error.number(), name: error.code.name().into(), message: error.to_string(), offset: error.offset }
+        Self {
+            code: error.number(),
+            name: error.code.name().into(),
+            message: error.to_string(),
+            offset: error.offset(),
+        }
     }
 }
 

@@ -159,7 +159,7 @@ impl BadLine {
         match self {
             Self::Json(message) => json!({ "code": 2, "name": "InvalidLength", "message": message }),
             Self::Core(e) => json!({
-                "code": e.number(), "name": e.code.name(), "message": describe(*e, None), "offset": e.offset,
+                "code": e.number(), "name": e.code.name(), "message": describe(*e, None), "offset": e.offset(),
             }),
         }
     }

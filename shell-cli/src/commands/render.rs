@@ -93,7 +93,7 @@ pub fn clock() -> Now {
 
 impl From<Refused> for LineError {
     fn from(refused: Refused) -> Self {
-        let (code, offset) = (refused.error.number(), refused.error.offset);
+        let (code, offset) = (refused.error.number(), refused.error.offset());
         Self { code, name: refused.name.to_owned(), message: refused.message, offset }
     }
 }

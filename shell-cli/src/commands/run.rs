@@ -99,7 +99,7 @@ pub fn explained(error: Error, context: usize) -> Failure {
             Kind::Usage,
             format!(
                 "the prompt has {} tokens and {context} positions are planned: see --context",
-                error.index.unwrap_or(0)
+                error.index().unwrap_or(0)
             ),
         ),
         Code::EmptyPrompt => Failure::new(Kind::Usage, "the prompt has no tokens"),

@@ -203,8 +203,10 @@ fn json_of(write: impl Fn(&mut [u8]) -> Result<usize, Error>) -> serde_json::Val
     loop {
         match write(&mut out) {
             Ok(len) => return serde_json::from_slice(&out[..len]).unwrap_or(serde_json::Value::Null),
-            Err(Error { index: Some(needed), .. }) => out.resize(needed as usize, 0),
-            Err(_) => return serde_json::Value::Null,
+            Err(error) => match error.index() {
+                Some(needed) => out.resize(needed as usize, 0),
+                None => return serde_json::Value::Null,
+            },
         }
     }
 }

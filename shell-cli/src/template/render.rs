@@ -45,7 +45,7 @@ impl Refused {
     pub fn of(template: &Template<'_>, refusal: Refusal, spoken: &[u8]) -> Self {
         let (error, name) = (refusal.error, error_name(refusal.error.code));
         let of_input = matches!(error.code, Code::JsonSyntax | Code::JsonNumber | Code::InvalidUtf8);
-        let place = match error.offset {
+        let place = match error.offset() {
             Some(offset) if of_input => format!(" at byte {offset} of the input"),
             Some(offset) => {
                 let source = std::str::from_utf8(template.source()).unwrap_or("");
