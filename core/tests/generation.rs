@@ -232,7 +232,7 @@ fn faults_are_numbered_and_nothing_is_lost() {
     assert_eq!(g.begin(PROMPT, 0, &wild).unwrap_err().code, Code::InvalidLoopRule);
     assert_eq!(g.set_stops(&[260], std::iter::empty(), false).unwrap_err().code, Code::InvalidStopId);
     let bad = g.set_stops(&[], [b"ok".as_slice(), b""].into_iter(), false).unwrap_err();
-    assert_eq!((bad.code, bad.index), (Code::InvalidStopString, Some(1)));
+    assert_eq!((bad.code, bad.index()), (Code::InvalidStopString, Some(1)));
 
     g.begin(PROMPT, 0, &limits).unwrap();
     assert_eq!(g.next(&Serial, None, &mut out[..8]).unwrap_err().code, Code::OutputBufferExceeded);

@@ -38,7 +38,7 @@ impl Pass<'_, '_> {
             input,
             scratch.codes,
             scratch.steps,
-            [(layer.wq, &mut *queries), (layer.wk, &mut *new_keys), (layer.wv, new_values)],
+            &[self.product(layer.wq, queries), self.product(layer.wk, new_keys), self.product(layer.wv, new_values)],
         )?;
         for (norm, x) in [(layer.q_norm, &mut *queries), (layer.k_norm, &mut *new_keys)] {
             if let Some(norm) = norm {
@@ -50,7 +50,7 @@ impl Pass<'_, '_> {
         }
 
         finite &= self.attend(index, queries, keys, values, attended, scratch.scores);
-        finite &= self.linear(attended, scratch.codes, scratch.steps, [(layer.wo, &mut *scratch.branch)])?;
+        finite &= self.linear(attended, scratch.codes, scratch.steps, &[self.product(layer.wo, scratch.branch)])?;
         Ok(self.add_branch(scratch, layer.attn_post_norm) && finite)
     }
 

@@ -13,14 +13,14 @@ impl Pass<'_, '_> {
         let config = &self.model.config;
         let len = self.tokens.saturating_mul(config.ffn_size);
         let input = self.block_input(scratch.x, scratch.normed, layer.ffn_norm);
-        let products = [(layer.w1, &mut *scratch.gate), (layer.w3, &mut *scratch.up)];
-        let mut finite = self.linear(input, scratch.codes, scratch.steps, products)?;
+        let products = [self.product(layer.w1, scratch.gate), self.product(layer.w3, scratch.up)];
+        let mut finite = self.linear(input, scratch.codes, scratch.steps, &products)?;
         let gated = scratch.gate.get_mut(..len).unwrap_or(&mut []);
         let up = scratch.up.get_mut(..len).unwrap_or(&mut []);
         for_each_row(self.workers, self.tokens, gated, up, |_, gated, up| {
             gate(self.isa, config.activation, gated, up);
         });
-        finite &= self.linear(gated, scratch.codes, scratch.steps, [(layer.w2, &mut *scratch.branch)])?;
+        finite &= self.linear(gated, scratch.codes, scratch.steps, &[self.product(layer.w2, scratch.branch)])?;
         Ok(self.add_branch(scratch, layer.ffn_post_norm) && finite)
     }
 }

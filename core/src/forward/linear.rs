@@ -1,7 +1,6 @@
 //! Products of matrices that share their input.
 
 use super::Pass;
-use crate::container::DType;
 use crate::container::directory::BLOCK_COLS;
 use crate::error::Error;
 use crate::kernels::codes::encode;
@@ -27,17 +26,17 @@ impl Task for Encode<'_> {
 impl Pass<'_, '_> {
     /// `out = matrix * x + bias` for each token and each of `products`, all of which take the same `x`,
     /// `[tokens, cols]`. Gives `false` when an input is not finite.
-    pub(super) fn linear<const N: usize>(
+    pub(super) fn linear(
         self,
         x: &[f32],
         codes: &mut [i16],
         steps: &mut [Step],
-        products: [(Linear<'_>, &mut [f32]); N],
+        products: &[Product<'_>],
     ) -> Result<bool, Error> {
         let tokens = self.tokens.max(1);
         let cols = x.len() / tokens;
         let blocks = cols.div_ceil(BLOCK_COLS);
-        let quantised = products.iter().any(|(linear, _)| linear.matrix.dtype != DType::F32);
+        let quantised = products.iter().any(Product::is_quantised);
         let count = if quantised { tokens.saturating_mul(blocks) } else { 0 };
         let codes = codes.get_mut(..count.saturating_mul(BLOCK_COLS)).unwrap_or(&mut []);
         let steps = steps.get_mut(..count).unwrap_or(&mut []);
@@ -52,11 +51,13 @@ impl Pass<'_, '_> {
             });
         }
         let input = Input { tokens, cols, floats: x, codes: Codes { codes, steps } };
-        let products = products.map(|(linear, out)| {
-            let len = tokens.saturating_mul(linear.matrix.rows);
-            Product { linear, out: out.get_mut(..len).unwrap_or(&mut []) }
-        });
         matmul(self.isa, self.workers, &input, products)?;
         Ok(finite.load(Ordering::Relaxed))
+    }
+
+    /// A product of this pass, into the front of `out`.
+    pub(super) fn product<'a>(self, linear: Linear<'a>, out: &'a mut [f32]) -> Product<'a> {
+        let len = self.tokens.saturating_mul(linear.matrix.rows);
+        Product::new(linear, out.get_mut(..len).unwrap_or(&mut []))
     }
 }

@@ -80,7 +80,7 @@ impl Pass<'_, '_> {
         let normed = scratch.normed.get_mut(..hidden).unwrap_or(&mut []);
         rms_norm(self.isa, normed, self.model.final_norm(), config.rms_norm_epsilon);
         let head = crate::model::Linear { matrix: self.model.head(), bias: None };
-        let finite = self.linear(normed, scratch.codes, scratch.steps, [(head, &mut *logits)])?;
+        let finite = self.linear(normed, scratch.codes, scratch.steps, &[self.product(head, logits)])?;
         if !(finish_logits(self.isa, logits, config.logit_divisor, config.logit_softcap) && finite) {
             let id = logits.iter().position(|v| !v.is_finite()).unwrap_or(0);
             return Err(Error::new(Code::NonFiniteLogits).entry(id as u32));

@@ -1,6 +1,6 @@
 //! The matrix product of f32 weights over the lanes of any instruction set.
 
-use super::lanes::{LANES, Lanes};
+use super::lanes::{LANES, Sixteen};
 use super::{Floats, Tile};
 use crate::bytes::rows;
 use crate::container::directory::GROUP_ROWS;
@@ -8,25 +8,25 @@ use core::ops::Range;
 
 /// dot16 of `R` rows with `T` inputs: each pair has its own accumulators, and each load serves several.
 #[inline(always)]
-fn dots<V: Lanes, const R: usize, const T: usize>(w: [&[f32]; R], x: [&[f32]; T]) -> [[f32; R]; T] {
+fn dots<V: Sixteen, const R: usize, const T: usize>(w: [&[f32]; R], x: [&[f32]; T]) -> [[f32; R]; T] {
     let mut acc = [[V::zero(); R]; T];
     let cols = w.first().map_or(0, |w| w.len());
     let (w, w_tail) = (w.map(|w| w.as_chunks::<LANES>().0), w.map(|w| w.as_chunks::<LANES>().1));
     let (x, x_tail) = (x.map(|x| x.as_chunks::<LANES>().0), x.map(|x| x.as_chunks::<LANES>().1));
     const NONE: [f32; LANES] = [0.0; LANES];
     for i in 0..cols / LANES {
-        let w = w.map(|w| V::load(w.get(i).unwrap_or(&NONE)));
+        let w = w.map(|w| V::whole(w.get(i).unwrap_or(&NONE)));
         for (acc, x) in acc.iter_mut().zip(x) {
-            let x = V::load(x.get(i).unwrap_or(&NONE));
+            let x = V::whole(x.get(i).unwrap_or(&NONE));
             for (acc, w) in acc.iter_mut().zip(w) {
                 *acc = acc.add(w.mul(x));
             }
         }
     }
     if !cols.is_multiple_of(LANES) {
-        let w = w_tail.map(|w| V::load_part(w));
+        let w = w_tail.map(|w| V::load(w));
         for (acc, x) in acc.iter_mut().zip(x_tail) {
-            let x = V::load_part(x);
+            let x = V::load(x);
             for (acc, w) in acc.iter_mut().zip(w) {
                 *acc = acc.add(w.mul(x));
             }
@@ -36,7 +36,7 @@ fn dots<V: Lanes, const R: usize, const T: usize>(w: [&[f32]; R], x: [&[f32]; T]
 }
 
 #[inline(always)]
-fn tile<V: Lanes, const R: usize, const T: usize>(
+fn tile<V: Sixteen, const R: usize, const T: usize>(
     w: &Floats<'_>,
     x: &[f32],
     token: usize,
@@ -75,7 +75,7 @@ fn tile<V: Lanes, const R: usize, const T: usize>(
 
 /// out[t][r] = dot16(row r, token t) for the rows of `groups`.
 #[inline(always)]
-pub(super) fn matmul_f32<V: Lanes>(w: &Floats<'_>, x: &[f32], out: &Tile<'_>, groups: Range<usize>) {
+pub(super) fn matmul_f32<V: Sixteen>(w: &Floats<'_>, x: &[f32], out: &Tile<'_>, groups: Range<usize>) {
     for group in groups {
         let mut token = 0usize;
         while out.tokens.saturating_sub(token) >= 3 {

@@ -1,17 +1,23 @@
-//! Sixteen floats side by side: the unit of the numeric law. Every backend implements the same operations, each of
-//! them one IEEE operation per lane, so code written over [`Lanes`] gives the same bits everywhere.
+//! Vectors of floats: the unit of the numeric law. Every backend implements the same operations, each of them one IEEE
+//! operation per lane, so code written over [`Lanes`] gives the same bits everywhere.
+//!
+//! Where each element stands alone, the width of a vector changes no bit, and a backend takes the one that suits it. Sums
+//! always have sixteen accumulators (`SPEC.md`, 5.1), in however many vectors.
 
-/// Lanes of every sum.
+/// Accumulators of every sum.
 pub const LANES: usize = 16;
 
-/// Sixteen f32.
+/// A vector of `WIDTH` floats.
 pub trait Lanes: Copy {
+    /// Floats of a vector, a divisor of 16.
+    const WIDTH: usize;
+
     /// `value` in every lane.
     fn splat(value: f32) -> Self;
-    /// The lanes in order.
-    fn load(from: &[f32; LANES]) -> Self;
-    /// Stores the lanes in order.
-    fn store(self, to: &mut [f32; LANES]);
+    /// The first `WIDTH` values; lanes for which there is none are +0.0.
+    fn load(from: &[f32]) -> Self;
+    /// Stores as many lanes as `to` has places.
+    fn store(self, to: &mut [f32]);
     /// `self + other`.
     fn add(self, other: Self) -> Self;
     /// `self - other`.
@@ -26,8 +32,13 @@ pub trait Lanes: Copy {
     fn min(self, other: Self) -> Self;
     /// The bits of each lane shifted left by 23: an integer n + 127 in the low bits becomes 2^n.
     fn shift_to_exponent(self) -> Self;
-    /// The tree of `SPEC.md`, 5.1: halves of 8, 4, 2, 1.
-    fn sum(self) -> f32;
+
+    /// `sum16` of the products `a[i] * b[i]`, over the shorter length.
+    ///
+    /// The tail is filled with +0.0: an accumulator is never -0.0, so adding +0.0 leaves it as it is.
+    fn dot16(a: &[f32], b: &[f32]) -> f32;
+    /// `sum16` of `terms`.
+    fn sum16(terms: &[f32]) -> f32;
 
     /// +0.0 in every lane.
     #[inline(always)]
@@ -35,120 +46,194 @@ pub trait Lanes: Copy {
         Self::splat(0.0)
     }
 
-    /// Up to 16 values, the rest +0.0.
-    #[cfg_attr(not(target_arch = "wasm32"), inline(always))]
-    #[cfg_attr(target_arch = "wasm32", inline(never))]
-    fn load_part(from: &[f32]) -> Self {
-        let mut whole = [0.0; LANES];
-        for (to, from) in whole.iter_mut().zip(from) {
-            *to = *from;
-        }
-        Self::load(&whole)
+    /// The lanes; the first `WIDTH` count.
+    #[inline(always)]
+    fn to_array(self) -> [f32; LANES] {
+        let mut lanes = [0.0; LANES];
+        self.store(&mut lanes);
+        lanes
     }
 
-    /// Stores as many lanes as `to` has places, at most 16.
-    #[cfg_attr(not(target_arch = "wasm32"), inline(always))]
-    #[cfg_attr(target_arch = "wasm32", inline(never))]
-    fn store_part(self, to: &mut [f32]) {
-        let mut whole = [0.0; LANES];
-        self.store(&mut whole);
-        for (to, from) in to.iter_mut().zip(whole) {
-            *to = from;
-        }
+    /// Whether every lane is a zero.
+    #[inline(always)]
+    fn is_zero(self) -> bool {
+        self.to_array().iter().all(|lane| *lane == 0.0)
     }
 }
 
-/// `sum16` of the products `a[i] * b[i]`, over the shorter length.
-///
-/// The tail is filled with +0.0: an accumulator is never -0.0, so adding +0.0 leaves it as it is.
-#[cfg_attr(not(target_arch = "wasm32"), inline(always))]
-#[cfg_attr(target_arch = "wasm32", inline(never))]
-pub fn dot16<V: Lanes>(a: &[f32], b: &[f32]) -> f32 {
-    let ((a, a_tail), (b, b_tail)) = (a.as_chunks(), b.as_chunks());
-    let mut acc = V::zero();
-    for (a, b) in a.iter().zip(b) {
-        acc = acc.add(V::load(a).mul(V::load(b)));
+/// A vector that holds all sixteen accumulators.
+#[cfg_attr(target_arch = "wasm32", allow(dead_code))]
+pub(super) trait Sixteen: Lanes {
+    /// The lanes in order.
+    fn whole(from: &[f32; LANES]) -> Self;
+    /// Stores the lanes in order.
+    fn put(self, to: &mut [f32; LANES]);
+    /// The tree of `SPEC.md`, 5.1: halves of 8, 4, 2, 1.
+    fn sum(self) -> f32;
+
+    #[inline(always)]
+    fn load_some(from: &[f32]) -> Self {
+        match from.first_chunk() {
+            Some(whole) => Self::whole(whole),
+            None => {
+                let mut whole = [0.0; LANES];
+                for (to, from) in whole.iter_mut().zip(from) {
+                    *to = *from;
+                }
+                Self::whole(&whole)
+            }
+        }
     }
-    if !a_tail.is_empty() {
-        acc = acc.add(V::load_part(a_tail).mul(V::load_part(b_tail)));
+
+    #[inline(always)]
+    fn store_some(self, to: &mut [f32]) {
+        match to.first_chunk_mut() {
+            Some(whole) => self.put(whole),
+            None => {
+                let mut whole = [0.0; LANES];
+                self.put(&mut whole);
+                for (to, from) in to.iter_mut().zip(whole) {
+                    *to = from;
+                }
+            }
+        }
     }
-    acc.sum()
+
+    #[inline(always)]
+    fn dot(a: &[f32], b: &[f32]) -> f32 {
+        let ((a, a_tail), (b, b_tail)) = (a.as_chunks(), b.as_chunks());
+        let mut acc = Self::zero();
+        for (a, b) in a.iter().zip(b) {
+            acc = acc.add(Self::whole(a).mul(Self::whole(b)));
+        }
+        if !a_tail.is_empty() {
+            acc = acc.add(Self::load(a_tail).mul(Self::load(b_tail)));
+        }
+        acc.sum()
+    }
+
+    #[inline(always)]
+    fn sum_of(terms: &[f32]) -> f32 {
+        let (whole, tail) = terms.as_chunks();
+        let mut acc = Self::zero();
+        for terms in whole {
+            acc = acc.add(Self::whole(terms));
+        }
+        acc.add(Self::load(tail)).sum()
+    }
 }
 
-/// The lanes of portable code. This file and `scalar.rs` define what every backend has to give.
+/// Applies `f` to each vector of `x`, and to what is left of it at the end.
+#[inline(always)]
+pub fn map<V: Lanes>(x: &mut [f32], mut f: impl FnMut(V) -> V) {
+    for x in x.chunks_mut(V::WIDTH) {
+        f(V::load(x)).store(x);
+    }
+}
+
+/// The same with the vectors of `y` at the same places.
+#[inline(always)]
+pub fn map2<V: Lanes>(x: &mut [f32], y: &[f32], mut f: impl FnMut(V, V) -> V) {
+    for (x, y) in x.chunks_mut(V::WIDTH).zip(y.chunks(V::WIDTH)) {
+        f(V::load(x), V::load(y)).store(x);
+    }
+}
+
+/// The vector of portable code: one float. This file and `scalar.rs` define what every backend has to give.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(all(target_arch = "wasm32", target_feature = "simd128"), allow(dead_code))]
-pub struct ScalarLanes([f32; LANES]);
+pub struct ScalarLanes(f32);
 
-impl ScalarLanes {
-    #[inline(always)]
-    fn zip(self, other: Self, f: impl Fn(f32, f32) -> f32) -> Self {
-        let mut out = self.0;
-        for (a, b) in out.iter_mut().zip(other.0) {
-            *a = f(*a, b);
+/// Sixteen accumulators to their sum.
+#[cfg_attr(all(target_arch = "wasm32", target_feature = "simd128"), allow(dead_code))]
+fn tree(mut acc: [f32; LANES]) -> f32 {
+    let mut half = LANES / 2;
+    while half > 0 {
+        for lane in 0..half {
+            let upper = acc.get(lane.wrapping_add(half)).copied().unwrap_or(0.0);
+            if let Some(acc) = acc.get_mut(lane) {
+                *acc += upper;
+            }
         }
-        Self(out)
+        half /= 2;
     }
+    let [sum, ..] = acc;
+    sum
 }
 
 impl Lanes for ScalarLanes {
+    const WIDTH: usize = 1;
+
     #[inline(always)]
     fn splat(value: f32) -> Self {
-        Self([value; LANES])
+        Self(value)
     }
 
     #[inline(always)]
-    fn load(from: &[f32; LANES]) -> Self {
-        Self(*from)
+    fn load(from: &[f32]) -> Self {
+        Self(from.first().copied().unwrap_or(0.0))
     }
 
     #[inline(always)]
-    fn store(self, to: &mut [f32; LANES]) {
-        *to = self.0;
+    fn store(self, to: &mut [f32]) {
+        if let Some(to) = to.first_mut() {
+            *to = self.0;
+        }
     }
 
     #[inline(always)]
     fn add(self, other: Self) -> Self {
-        self.zip(other, |a, b| a + b)
+        Self(self.0 + other.0)
     }
 
     #[inline(always)]
     fn sub(self, other: Self) -> Self {
-        self.zip(other, |a, b| a - b)
+        Self(self.0 - other.0)
     }
 
     #[inline(always)]
     fn mul(self, other: Self) -> Self {
-        self.zip(other, |a, b| a * b)
+        Self(self.0 * other.0)
     }
 
     #[inline(always)]
     fn div(self, other: Self) -> Self {
-        self.zip(other, |a, b| a / b)
+        Self(self.0 / other.0)
     }
 
     #[inline(always)]
     fn max(self, other: Self) -> Self {
-        self.zip(other, |a, b| if a > b { a } else { b })
+        if self.0 > other.0 { self } else { other }
     }
 
     #[inline(always)]
     fn min(self, other: Self) -> Self {
-        self.zip(other, |a, b| if a < b { a } else { b })
+        if self.0 < other.0 { self } else { other }
     }
 
     #[inline(always)]
     fn shift_to_exponent(self) -> Self {
-        Self(self.0.map(|a| f32::from_bits(a.to_bits() << 23)))
+        Self(f32::from_bits(self.0.to_bits() << 23))
     }
 
-    #[inline(always)]
-    fn sum(self) -> f32 {
-        let [a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15] = self.0;
-        let (b0, b1, b2, b3) = (a0 + a8, a1 + a9, a2 + a10, a3 + a11);
-        let (b4, b5, b6, b7) = (a4 + a12, a5 + a13, a6 + a14, a7 + a15);
-        let (c0, c1, c2, c3) = (b0 + b4, b1 + b5, b2 + b6, b3 + b7);
-        (c0 + c2) + (c1 + c3)
+    fn dot16(a: &[f32], b: &[f32]) -> f32 {
+        let mut acc = [0.0f32; LANES];
+        for (a, b) in a.chunks(LANES).zip(b.chunks(LANES)) {
+            for ((acc, a), b) in acc.iter_mut().zip(a).zip(b) {
+                *acc += a * b;
+            }
+        }
+        tree(acc)
+    }
+
+    fn sum16(terms: &[f32]) -> f32 {
+        let mut acc = [0.0f32; LANES];
+        for terms in terms.chunks(LANES) {
+            for (acc, term) in acc.iter_mut().zip(terms) {
+                *acc += term;
+            }
+        }
+        tree(acc)
     }
 }
 
@@ -171,6 +256,6 @@ mod tests {
                 acc[j] += acc[j + h];
             }
         }
-        assert_eq!(dot16::<ScalarLanes>(&a, &b).to_bits(), acc[0].to_bits());
+        assert_eq!(ScalarLanes::dot16(&a, &b).to_bits(), acc[0].to_bits());
     }
 }

@@ -25,7 +25,7 @@ mod x86_64;
 
 pub use codes::{Codes, Step};
 pub use dispatch::{Isa, Task};
-pub use lanes::{LANES, Lanes, dot16};
+pub use lanes::{LANES, Lanes, map, map2};
 pub use workers::{Serial, Workers, for_each_row, for_each_row_in_space, share};
 #[cfg(target_arch = "x86_64")]
 pub use x86_64::avx2::Avx2;
@@ -124,12 +124,27 @@ pub struct Input<'a> {
 }
 
 /// One of the products that share their inputs.
-#[derive(Debug)]
 pub struct Product<'a> {
-    /// Weights `[rows, cols]` and bias.
-    pub linear: Linear<'a>,
-    /// `[tokens, rows]`.
-    pub out: &'a mut [f32],
+    linear: Linear<'a>,
+    out: Shared<'a, f32>,
+}
+
+impl<'a> Product<'a> {
+    /// `linear`, weights `[rows, cols]` and bias, into `out`, `[tokens, rows]`.
+    pub fn new(linear: Linear<'a>, out: &'a mut [f32]) -> Self {
+        Self { linear, out: Shared::new(out) }
+    }
+
+    /// Whether it needs the inputs' codes.
+    pub fn is_quantised(&self) -> bool {
+        self.linear.matrix.dtype != DType::F32
+    }
+}
+
+impl core::fmt::Debug for Product<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Product").field("linear", &self.linear).finish_non_exhaustive()
+    }
 }
 
 /// Row groups a part should at least have, so that waking a worker pays.
@@ -139,18 +154,14 @@ const LEAST_SHARE: usize = 8;
 ///
 /// # Errors
 /// `KernelShape` when a slice has not the length its shape needs.
-pub fn matmul<const N: usize>(
-    isa: Isa,
-    workers: &dyn Workers,
-    input: &Input<'_>,
-    products: [Product<'_>; N],
-) -> Result<(), Error> {
+pub fn matmul(isa: Isa, workers: &dyn Workers, input: &Input<'_>, products: &[Product<'_>]) -> Result<(), Error> {
     let mut groups = 0usize;
-    for product in &products {
-        check(input, &product.linear, product.out)?;
+    for product in products {
+        if !fits(input, &product.linear, product.out.len()) {
+            return Err(Error::new(Code::KernelShape));
+        }
         groups = groups.saturating_add(product.linear.matrix.row_groups());
     }
-    let products = products.map(|product| (product.linear, Shared::new(product.out)));
     let parts = match workers.count() {
         0 | 1 => 1,
         // More parts than workers: one that is held up then holds up less.
@@ -160,7 +171,7 @@ pub fn matmul<const N: usize>(
         // The row groups of all products in one line; this part's stretch of it.
         let mine = share(groups, parts, part);
         let mut first = 0usize;
-        for (linear, out) in &products {
+        for Product { linear, out } in products {
             let count = linear.matrix.row_groups();
             let from = mine.start.max(first).saturating_sub(first);
             let to = mine.end.saturating_sub(first).min(count);
@@ -174,7 +185,7 @@ pub fn matmul<const N: usize>(
     Ok(())
 }
 
-fn check(input: &Input<'_>, linear: &Linear<'_>, out: &[f32]) -> Result<(), Error> {
+fn fits(input: &Input<'_>, linear: &Linear<'_>, out_len: usize) -> bool {
     let matrix = &linear.matrix;
     let times = |a: usize, b: usize| a.checked_mul(b);
     let blocks = matrix.blocks();
@@ -193,12 +204,8 @@ fn check(input: &Input<'_>, linear: &Linear<'_>, out: &[f32]) -> Result<(), Erro
         }
     };
     let bias_fits = linear.bias.is_none_or(|bias| bias.len() == matrix.rows);
-    let out_fits = times(input.tokens, matrix.rows) == Some(out.len());
-    if input_fits && bias_fits && out_fits && input.cols == matrix.cols {
-        Ok(())
-    } else {
-        Err(Error::new(Code::KernelShape))
-    }
+    let out_fits = times(input.tokens, matrix.rows) == Some(out_len);
+    input_fits && bias_fits && out_fits && input.cols == matrix.cols
 }
 
 fn run(isa: Isa, matrix: &Matrix<'_>, input: &Input<'_>, out: &Tile<'_>, groups: Range<usize>) {

@@ -2,7 +2,7 @@
 
 use super::codes::Codes;
 use super::f16::f16_to_f32;
-use super::lanes::{ScalarLanes, dot16};
+use super::lanes::{Lanes, ScalarLanes};
 use super::{Floats, Quantised, Tile};
 use crate::bytes::rows;
 use crate::container::DType;
@@ -76,7 +76,7 @@ pub fn matmul_f32(w: &Floats<'_>, x: &[f32], out: &Tile<'_>, groups: Range<usize
         for (token, x) in rows(x, w.cols).take(out.tokens).enumerate() {
             let mut acc = [0.0; GROUP_ROWS];
             for (acc, row) in acc.iter_mut().zip(rows(w.rows_of(group), w.cols)) {
-                *acc = dot16::<ScalarLanes>(row, x);
+                *acc = ScalarLanes::dot16(row, x);
             }
             out.put(token, group, &acc);
         }

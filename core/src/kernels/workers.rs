@@ -61,6 +61,10 @@ impl<'a, T> Shared<'a, T> {
         Self { start: slice.as_mut_ptr(), len: slice.len(), life: PhantomData }
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
     /// `slice[start..start + len]`, or an empty slice where that is no range of it.
     ///
     /// # Safety

@@ -1,7 +1,7 @@
 //! The gated activations, and the soft cap and divisor of the logits.
 
 use super::math::{softcap, times_sigmoid};
-use crate::kernels::{Isa, LANES, Lanes, Task};
+use crate::kernels::{Isa, Lanes, Task, map, map2};
 use crate::model::Activation;
 
 /// 2 * sqrt(2 / pi): twice the inner factor of GELU's tanh form.
@@ -32,14 +32,7 @@ impl Task for Gated<'_> {
 
     #[inline(always)]
     fn run<V: Lanes>(self) {
-        let (gate, gate_tail) = self.gate.as_chunks_mut::<LANES>();
-        let (up, up_tail) = self.up.as_chunks();
-        for (gate, up) in gate.iter_mut().zip(up) {
-            gated(self.activation, V::load(gate), V::load(up)).store(gate);
-        }
-        if !gate_tail.is_empty() {
-            gated(self.activation, V::load_part(gate_tail), V::load_part(up_tail)).store_part(gate_tail);
-        }
+        map2(self.gate, self.up, |gate: V, up| gated(self.activation, gate, up));
     }
 }
 
@@ -60,8 +53,7 @@ impl Task for Logits<'_> {
     #[inline(always)]
     fn run<V: Lanes>(self) -> bool {
         let mut zeros = V::zero();
-        for chunk in self.logits.chunks_mut(LANES) {
-            let mut value = V::load_part(chunk);
+        map(self.logits, |mut value: V| {
             if self.divisor != 1.0 {
                 value = value.div(V::splat(self.divisor));
             }
@@ -69,9 +61,9 @@ impl Task for Logits<'_> {
                 value = softcap(value, V::splat(self.cap));
             }
             zeros = zeros.add(value.mul(V::zero()));
-            value.store_part(chunk);
-        }
-        zeros.sum() == 0.0
+            value
+        });
+        zeros.is_zero()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::math::{exp, softcap};
 use crate::bytes::{rows, rows_mut};
-use crate::kernels::{Isa, LANES, Lanes, Task, dot16};
+use crate::kernels::{Isa, Lanes, Task, map};
 
 /// Positions whose keys or values are visited by all heads before the next: they stay in the first cache.
 const TILE: usize = 64;
@@ -54,7 +54,7 @@ impl Task for Attend<'_> {
             for (query, scores) in rows(self.queries, dim).zip(rows_mut(self.scores, score_stride)) {
                 let mut key = keys;
                 for score in scores.iter_mut().skip(start).take(tile) {
-                    *score = dot16::<V>(query, key.get(..dim).unwrap_or(&[])) * self.scale;
+                    *score = V::dot16(query, key.get(..dim).unwrap_or(&[])) * self.scale;
                     key = key.get(stride..).unwrap_or(&[]);
                 }
             }
@@ -77,7 +77,7 @@ impl Task for Attend<'_> {
             start = start.saturating_add(tile);
         }
         for (scores, out) in rows(self.scores, score_stride).zip(rows_mut(self.out, dim)) {
-            let sum = sum16::<V>(scores.get(..self.positions).unwrap_or(&[]));
+            let sum = V::sum16(scores.get(..self.positions).unwrap_or(&[]));
             for out in out {
                 *out /= sum;
             }
@@ -93,45 +93,28 @@ fn softmax<V: Lanes>(scores: &mut [f32], cap: f32, out: &mut [f32]) -> bool {
     let mut max = f32::NEG_INFINITY;
     let mut maxima = V::splat(max);
     let mut zeros = V::zero();
-    let (whole, tail) = scores.as_chunks_mut::<LANES>();
-    for scores in whole {
+    for scores in scores.chunks_mut(V::WIDTH) {
         let mut s = V::load(scores);
         zeros = zeros.add(s.mul(V::zero()));
         if cap != 0.0 {
             s = softcap(s, V::splat(cap));
             s.store(scores);
         }
-        maxima = maxima.max(s);
+        // A vector that is not full has zeros behind its end.
+        if scores.len() < V::WIDTH {
+            max = scores.iter().fold(max, |max, s| if *s > max { *s } else { max });
+        } else {
+            maxima = maxima.max(s);
+        }
     }
-    let s = V::load_part(tail);
-    zeros = zeros.add(s.mul(V::zero()));
-    if cap != 0.0 {
-        softcap(s, V::splat(cap)).store_part(tail);
-    }
-    let mut lanes = [max; LANES];
-    maxima.store(&mut lanes);
-    for value in lanes.iter().chain(tail.iter()) {
+    for value in maxima.to_array().iter().take(V::WIDTH) {
         if *value > max {
             max = *value;
         }
     }
     let max = V::splat(max);
-    let (whole, tail) = scores.as_chunks_mut::<LANES>();
-    for scores in whole {
-        exp(V::load(scores).sub(max)).store(scores);
-    }
-    exp(V::load_part(tail).sub(max)).store_part(tail);
-    zeros.sum() == 0.0
-}
-
-#[inline(always)]
-fn sum16<V: Lanes>(terms: &[f32]) -> f32 {
-    let (whole, tail) = terms.as_chunks::<LANES>();
-    let mut acc = V::zero();
-    for terms in whole {
-        acc = acc.add(V::load(terms));
-    }
-    acc.add(V::load_part(tail)).sum()
+    map(scores, |s: V| exp(s.sub(max)));
+    zeros.is_zero()
 }
 
 /// `out[d] = out[d] + scores[t] * values[t][d]`, t ascending.
@@ -139,39 +122,39 @@ fn sum16<V: Lanes>(terms: &[f32]) -> f32 {
 fn mix<V: Lanes>(scores: &[f32], values: &[f32], stride: usize, out: &mut [f32]) {
     let mut first = 0usize;
     // Four vectors at a time keep the adds independent.
-    let (wide, rest) = out.as_chunks_mut::<{ 4 * LANES }>();
-    for out in wide {
-        let mut acc = [V::zero(); 4];
-        for (acc, out) in acc.iter_mut().zip(out.as_chunks::<LANES>().0) {
-            *acc = V::load(out);
-        }
+    let mut wide = out.chunks_exact_mut(const { 4 * V::WIDTH });
+    for out in &mut wide {
+        let [mut a, mut b, mut c, mut d] = four::<V>(out);
         let mut value = values.get(first..).unwrap_or(&[]);
         for score in scores {
-            let score = V::splat(*score);
-            for (acc, value) in acc.iter_mut().zip(value.as_chunks::<LANES>().0) {
-                *acc = acc.add(score.mul(V::load(value)));
-            }
+            let (score, [p, q, r, s]) = (V::splat(*score), four::<V>(value));
+            a = a.add(score.mul(p));
+            b = b.add(score.mul(q));
+            c = c.add(score.mul(r));
+            d = d.add(score.mul(s));
             value = value.get(stride..).unwrap_or(&[]);
         }
-        for (acc, out) in acc.iter().zip(out.as_chunks_mut::<LANES>().0) {
+        for (out, acc) in out.chunks_mut(V::WIDTH).zip([a, b, c, d]) {
             acc.store(out);
         }
-        first = first.saturating_add(4 * LANES);
+        first = first.saturating_add(4 * V::WIDTH);
     }
-    for out in rest.chunks_mut(LANES) {
-        let mut acc = V::load_part(out);
+    for out in wide.into_remainder().chunks_mut(V::WIDTH) {
+        let mut acc = V::load(out);
         let mut value = values.get(first..).unwrap_or(&[]);
         for score in scores {
-            let row = match value.first_chunk() {
-                Some(row) => V::load(row),
-                None => V::load_part(value),
-            };
-            acc = acc.add(V::splat(*score).mul(row));
+            acc = acc.add(V::splat(*score).mul(V::load(value)));
             value = value.get(stride..).unwrap_or(&[]);
         }
-        acc.store_part(out);
-        first = first.saturating_add(LANES);
+        acc.store(out);
+        first = first.saturating_add(V::WIDTH);
     }
+}
+
+#[inline(always)]
+fn four<V: Lanes>(from: &[f32]) -> [V; 4] {
+    let at = |index: usize| V::load(from.get(index * V::WIDTH..).unwrap_or(&[]));
+    [at(0), at(1), at(2), at(3)]
 }
 
 #[cfg(test)]

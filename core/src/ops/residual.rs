@@ -1,6 +1,6 @@
 //! The residual stream, and the check that it stays finite.
 
-use crate::kernels::{Isa, LANES, Lanes, Task};
+use crate::kernels::{Isa, Lanes, Task, map2};
 
 struct AddScaled<'a> {
     x: &'a mut [f32],
@@ -14,19 +14,14 @@ impl Task for AddScaled<'_> {
     #[inline(always)]
     fn run<V: Lanes>(self) -> bool {
         let scale = V::splat(self.scale);
-        let (x, x_tail) = self.x.as_chunks_mut::<LANES>();
-        let (branch, branch_tail) = self.branch.as_chunks();
         // Zero times a finite value is a zero, times anything else NaN.
         let mut zeros = V::zero();
-        for (x, branch) in x.iter_mut().zip(branch) {
-            let sum = V::load(x).add(V::load(branch).mul(scale));
+        map2(self.x, self.branch, |x: V, branch| {
+            let sum = x.add(branch.mul(scale));
             zeros = zeros.add(sum.mul(V::zero()));
-            sum.store(x);
-        }
-        let sum = V::load_part(x_tail).add(V::load_part(branch_tail).mul(scale));
-        zeros = zeros.add(sum.mul(V::zero()));
-        sum.store_part(x_tail);
-        zeros.sum() == 0.0
+            sum
+        });
+        zeros.is_zero()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::math::sqrt;
 use crate::bytes::rows_mut;
-use crate::kernels::{Isa, LANES, Lanes, Task, dot16};
+use crate::kernels::{Isa, Lanes, Task, map2};
 
 struct RmsNorm<'a> {
     x: &'a mut [f32],
@@ -15,15 +15,10 @@ impl Task for RmsNorm<'_> {
 
     #[inline(always)]
     fn run<V: Lanes>(self) {
-        let mean = dot16::<V>(self.x, self.x) / self.x.len() as f32;
+        let mean = V::dot16(self.x, self.x) / self.x.len() as f32;
         let factor = 1.0 / sqrt(mean + self.epsilon);
-        let (x, x_tail) = self.x.as_chunks_mut::<LANES>();
-        let (weight, weight_tail) = self.weight.as_chunks();
         let factor = V::splat(factor);
-        for (x, weight) in x.iter_mut().zip(weight) {
-            V::load(x).mul(factor).mul(V::load(weight)).store(x);
-        }
-        V::load_part(x_tail).mul(factor).mul(V::load_part(weight_tail)).store_part(x_tail);
+        map2(self.x, self.weight, |x: V, weight| x.mul(factor).mul(weight));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::math::sin_cos;
 use crate::bytes::rows_mut;
-use crate::kernels::{Isa, LANES, Lanes, Task};
+use crate::kernels::{Isa, Lanes, Task};
 use crate::model::RopeTable;
 
 /// Cosines and sines of `position`: one f32 product per angle, then the factor of the table.
@@ -21,29 +21,17 @@ struct Rotate<'a> {
     sin: &'a [f32],
 }
 
-#[inline(always)]
-fn rotated<V: Lanes>(a: V, b: V, cos: V, sin: V) -> (V, V) {
-    (a.mul(cos).sub(b.mul(sin)), b.mul(cos).add(a.mul(sin)))
-}
-
 impl Task for Rotate<'_> {
     type Out = ();
 
     #[inline(always)]
     fn run<V: Lanes>(self) {
-        let (first, first_tail) = self.first.as_chunks_mut::<LANES>();
-        let (second, second_tail) = self.second.as_chunks_mut::<LANES>();
-        let ((cos, cos_tail), (sin, sin_tail)) = (self.cos.as_chunks(), self.sin.as_chunks());
-        for (((a, b), cos), sin) in first.iter_mut().zip(second).zip(cos).zip(sin) {
-            let (x, y) = rotated(V::load(a), V::load(b), V::load(cos), V::load(sin));
-            x.store(a);
-            y.store(b);
-        }
-        if !first_tail.is_empty() {
-            let (a, b) = (V::load_part(first_tail), V::load_part(second_tail));
-            let (x, y) = rotated(a, b, V::load_part(cos_tail), V::load_part(sin_tail));
-            x.store_part(first_tail);
-            y.store_part(second_tail);
+        let halves = self.first.chunks_mut(V::WIDTH).zip(self.second.chunks_mut(V::WIDTH));
+        let angles = self.cos.chunks(V::WIDTH).zip(self.sin.chunks(V::WIDTH));
+        for ((first, second), (cos, sin)) in halves.zip(angles) {
+            let (a, b, cos, sin) = (V::load(first), V::load(second), V::load(cos), V::load(sin));
+            a.mul(cos).sub(b.mul(sin)).store(first);
+            b.mul(cos).add(a.mul(sin)).store(second);
         }
     }
 }

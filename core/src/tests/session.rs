@@ -263,7 +263,7 @@ fn plans_are_exact_and_checked() {
     let mut enough = memory(&plan);
     assert!(Session::new(&model, plan, &mut enough, Isa::Scalar).is_ok());
     let error = Session::new(&model, plan, &mut enough[1..], Isa::Scalar).unwrap_err();
-    assert_eq!((error.code, error.offset), (Code::MemoryTooSmall, Some(plan.bytes() as u64)));
+    assert_eq!((error.code, error.offset()), (Code::MemoryTooSmall, Some(plan.bytes() as u64)));
     let mut other = Builder::tiny();
     other.config.ffn_size = 51;
     let other = other.build();

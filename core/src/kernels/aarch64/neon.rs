@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::super::codes::Codes;
-use super::super::lanes::{LANES, Lanes};
+use super::super::lanes::{LANES, Lanes, Sixteen};
 use super::super::rows::{self, Rows};
 use super::super::{Floats, Quantised, Tile, floats};
 use core::arch::aarch64::*;
@@ -23,30 +23,12 @@ impl NeonLanes {
 // SAFETY, for the whole file: this module is compiled only for targets with NEON; loads and stores below go to arrays
 // of the stated size and need only the alignment of their elements.
 impl Lanes for NeonLanes {
+    const WIDTH: usize = LANES;
+
     #[inline(always)]
     fn splat(value: f32) -> Self {
         // SAFETY: NEON is there.
         Self([unsafe { vdupq_n_f32(value) }; 4])
-    }
-
-    #[inline(always)]
-    fn load(from: &[f32; LANES]) -> Self {
-        let at = from.as_ptr();
-        // SAFETY: 16 floats can be read from `at`.
-        unsafe { Self([vld1q_f32(at), vld1q_f32(at.add(4)), vld1q_f32(at.add(8)), vld1q_f32(at.add(12))]) }
-    }
-
-    #[inline(always)]
-    fn store(self, to: &mut [f32; LANES]) {
-        let at = to.as_mut_ptr();
-        let [a, b, c, d] = self.0;
-        // SAFETY: 16 floats can be written at `at`.
-        unsafe {
-            vst1q_f32(at, a);
-            vst1q_f32(at.add(4), b);
-            vst1q_f32(at.add(8), c);
-            vst1q_f32(at.add(12), d);
-        }
     }
 
     #[inline(always)]
@@ -90,6 +72,48 @@ impl Lanes for NeonLanes {
     fn shift_to_exponent(self) -> Self {
         // SAFETY: NEON is there.
         Self(self.0.map(|a| unsafe { vreinterpretq_f32_u32(vshlq_n_u32::<23>(vreinterpretq_u32_f32(a))) }))
+    }
+
+    #[inline(always)]
+    fn load(from: &[f32]) -> Self {
+        Self::load_some(from)
+    }
+
+    #[inline(always)]
+    fn store(self, to: &mut [f32]) {
+        self.store_some(to);
+    }
+
+    #[inline(always)]
+    fn dot16(a: &[f32], b: &[f32]) -> f32 {
+        Self::dot(a, b)
+    }
+
+    #[inline(always)]
+    fn sum16(terms: &[f32]) -> f32 {
+        Self::sum_of(terms)
+    }
+}
+
+impl Sixteen for NeonLanes {
+    #[inline(always)]
+    fn whole(from: &[f32; LANES]) -> Self {
+        let at = from.as_ptr();
+        // SAFETY: 16 floats can be read from `at`.
+        unsafe { Self([vld1q_f32(at), vld1q_f32(at.add(4)), vld1q_f32(at.add(8)), vld1q_f32(at.add(12))]) }
+    }
+
+    #[inline(always)]
+    fn put(self, to: &mut [f32; LANES]) {
+        let at = to.as_mut_ptr();
+        let [a, b, c, d] = self.0;
+        // SAFETY: 16 floats can be written at `at`.
+        unsafe {
+            vst1q_f32(at, a);
+            vst1q_f32(at.add(4), b);
+            vst1q_f32(at.add(8), c);
+            vst1q_f32(at.add(12), d);
+        }
     }
 
     #[inline(always)]

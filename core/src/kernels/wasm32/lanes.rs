@@ -1,4 +1,4 @@
-//! Sixteen lanes in four registers.
+//! Four floats in a register.
 
 use super::load;
 use crate::kernels::{LANES, Lanes};
@@ -6,84 +6,152 @@ use core::arch::wasm32::*;
 
 /// The lanes of 128-bit SIMD.
 #[derive(Clone, Copy, Debug)]
-pub struct SimdLanes([v128; 4]);
+pub struct SimdLanes(v128);
 
-impl SimdLanes {
-    #[inline(always)]
-    fn zip(self, other: Self, f: impl Fn(v128, v128) -> v128) -> Self {
-        let ([a0, a1, a2, a3], [b0, b1, b2, b3]) = (self.0, other.0);
-        Self([f(a0, b0), f(a1, b1), f(a2, b2), f(a3, b3)])
+/// Up to three values, the rest +0.0.
+#[inline(never)]
+fn load_tail(from: &[f32]) -> v128 {
+    let mut lanes = [0.0f32; 4];
+    for (to, from) in lanes.iter_mut().zip(from) {
+        *to = *from;
+    }
+    load(&lanes)
+}
+
+#[inline(never)]
+fn store_tail(lanes: v128, to: &mut [f32]) {
+    let lanes = [
+        f32x4_extract_lane::<0>(lanes),
+        f32x4_extract_lane::<1>(lanes),
+        f32x4_extract_lane::<2>(lanes),
+        f32x4_extract_lane::<3>(lanes),
+    ];
+    for (to, from) in to.iter_mut().zip(lanes) {
+        *to = from;
     }
 }
 
+/// The tree over sixteen accumulators: halves of 8, then of 4: lanes 0 to 3. Then of 2 and of 1.
+#[inline(always)]
+fn tree([a0, a1, a2, a3]: [v128; 4]) -> f32 {
+    let four = f32x4_add(f32x4_add(a0, a2), f32x4_add(a1, a3));
+    let two = f32x4_add(four, i32x4_shuffle::<2, 3, 2, 3>(four, four));
+    f32x4_extract_lane::<0>(two) + f32x4_extract_lane::<1>(two)
+}
+
+/// The four registers of sixteen values.
+#[inline(always)]
+fn registers(from: &[f32; LANES]) -> [v128; 4] {
+    match from.as_chunks::<4>().0 {
+        [a, b, c, d] => [load(a), load(b), load(c), load(d)],
+        _ => [f32x4_splat(0.0); 4],
+    }
+}
+
+/// The same of fewer values, the rest +0.0.
+fn tail_registers(from: &[f32]) -> [v128; 4] {
+    let mut whole = [0.0; LANES];
+    for (to, from) in whole.iter_mut().zip(from) {
+        *to = *from;
+    }
+    registers(&whole)
+}
+
+#[inline(always)]
+fn add_products([s0, s1, s2, s3]: [v128; 4], [a0, a1, a2, a3]: [v128; 4], [b0, b1, b2, b3]: [v128; 4]) -> [v128; 4] {
+    [
+        f32x4_add(s0, f32x4_mul(a0, b0)),
+        f32x4_add(s1, f32x4_mul(a1, b1)),
+        f32x4_add(s2, f32x4_mul(a2, b2)),
+        f32x4_add(s3, f32x4_mul(a3, b3)),
+    ]
+}
+
 impl Lanes for SimdLanes {
+    const WIDTH: usize = 4;
+
     #[inline(always)]
     fn splat(value: f32) -> Self {
-        Self([f32x4_splat(value); 4])
+        Self(f32x4_splat(value))
     }
 
     #[inline(always)]
-    fn load(from: &[f32; LANES]) -> Self {
-        let mut lanes = [f32x4_splat(0.0); 4];
-        for (lane, from) in lanes.iter_mut().zip(from.as_chunks::<4>().0) {
-            *lane = load(from);
-        }
-        Self(lanes)
+    fn load(from: &[f32]) -> Self {
+        Self(match from.first_chunk::<4>() {
+            Some(whole) => load(whole),
+            None => load_tail(from),
+        })
     }
 
     #[inline(always)]
     #[allow(unsafe_code)]
-    fn store(self, to: &mut [f32; LANES]) {
-        for (lane, to) in self.0.into_iter().zip(to.as_chunks_mut::<4>().0) {
+    fn store(self, to: &mut [f32]) {
+        match to.first_chunk_mut::<4>() {
             // SAFETY: the reference covers the 16 bytes written; the instruction needs no alignment.
-            unsafe { v128_store(to.as_mut_ptr().cast(), lane) }
+            Some(whole) => unsafe { v128_store(whole.as_mut_ptr().cast(), self.0) },
+            None => store_tail(self.0, to),
         }
     }
 
     #[inline(always)]
     fn add(self, other: Self) -> Self {
-        self.zip(other, |a, b| f32x4_add(a, b))
+        Self(f32x4_add(self.0, other.0))
     }
 
     #[inline(always)]
     fn sub(self, other: Self) -> Self {
-        self.zip(other, |a, b| f32x4_sub(a, b))
+        Self(f32x4_sub(self.0, other.0))
     }
 
     #[inline(always)]
     fn mul(self, other: Self) -> Self {
-        self.zip(other, |a, b| f32x4_mul(a, b))
+        Self(f32x4_mul(self.0, other.0))
     }
 
     #[inline(always)]
     fn div(self, other: Self) -> Self {
-        self.zip(other, |a, b| f32x4_div(a, b))
+        Self(f32x4_div(self.0, other.0))
     }
 
     #[inline(always)]
     fn max(self, other: Self) -> Self {
         // pmax(a, b) is `if a < b { b } else { a }`: with the operands exchanged, the definition to the letter.
-        self.zip(other, |a, b| f32x4_pmax(b, a))
+        Self(f32x4_pmax(other.0, self.0))
     }
 
     #[inline(always)]
     fn min(self, other: Self) -> Self {
         // pmin(a, b) is `if b < a { b } else { a }`.
-        self.zip(other, |a, b| f32x4_pmin(b, a))
+        Self(f32x4_pmin(other.0, self.0))
     }
 
     #[inline(always)]
     fn shift_to_exponent(self) -> Self {
-        let [a0, a1, a2, a3] = self.0;
-        Self([u32x4_shl(a0, 23), u32x4_shl(a1, 23), u32x4_shl(a2, 23), u32x4_shl(a3, 23)])
+        Self(u32x4_shl(self.0, 23))
     }
 
-    #[inline(always)]
-    fn sum(self) -> f32 {
-        let [a0, a1, a2, a3] = self.0;
-        // Halves of 8, then of 4: lanes 0 to 3. Then of 2 and of 1.
-        let four = f32x4_add(f32x4_add(a0, a2), f32x4_add(a1, a3));
-        let two = f32x4_add(four, i32x4_shuffle::<2, 3, 2, 3>(four, four));
-        f32x4_extract_lane::<0>(two) + f32x4_extract_lane::<1>(two)
+    #[inline(never)]
+    fn dot16(a: &[f32], b: &[f32]) -> f32 {
+        let ((a, a_tail), (b, b_tail)) = (a.as_chunks(), b.as_chunks());
+        let mut acc = [f32x4_splat(0.0); 4];
+        for (a, b) in a.iter().zip(b) {
+            acc = add_products(acc, registers(a), registers(b));
+        }
+        if !a_tail.is_empty() {
+            acc = add_products(acc, tail_registers(a_tail), tail_registers(b_tail));
+        }
+        tree(acc)
+    }
+
+    #[inline(never)]
+    fn sum16(terms: &[f32]) -> f32 {
+        let one = [f32x4_splat(1.0); 4];
+        let (whole, tail) = terms.as_chunks();
+        let mut acc = [f32x4_splat(0.0); 4];
+        for terms in whole {
+            // A product with 1 is the term itself.
+            acc = add_products(acc, registers(terms), one);
+        }
+        tree(add_products(acc, tail_registers(tail), one))
     }
 }

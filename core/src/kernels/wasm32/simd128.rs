@@ -17,8 +17,7 @@ use super::SimdLanes;
 use crate::container::DType;
 use crate::container::directory::{BLOCK_COLS, GROUP_ROWS};
 use crate::kernels::codes::Codes;
-use crate::kernels::lanes::dot16;
-use crate::kernels::{Floats, Quantised, Tile};
+use crate::kernels::{Floats, Lanes, Quantised, Tile};
 use core::arch::wasm32::*;
 use core::ops::Range;
 
@@ -113,21 +112,26 @@ fn f16_to_f32(half: v128) -> v128 {
 /// 256 bytes can be read at `w`, 32 codes at `x`.
 #[inline(always)]
 #[allow(unsafe_code)]
-unsafe fn bytes(w: *const u8, x: *const i16) -> Rows {
-    let [mut low, mut high] = [i32x4_splat(0); 2];
-    // SAFETY: k is below 8: the last vector ends at byte 256, the last codes at code 32.
-    let mut vector = |k: usize| unsafe {
-        let even = v128_load32_splat(x.add(4 * k).cast());
-        let odd = v128_load32_splat(x.add(4 * k + 2).cast());
-        for (sum, half) in [(&mut low, 0), (&mut high, 16)] {
-            let w = v128_load(w.add(32 * k + half).cast());
-            *sum = i32x4_add(*sum, i32x4_dot_i16x8(i16x8_shr(i16x8_shl(w, 8), 8), even));
-            *sum = i32x4_add(*sum, i32x4_dot_i16x8(i16x8_shr(w, 8), odd));
+unsafe fn bytes(mut w: *const u8, mut x: *const i16) -> Rows {
+    let mut sums = [i32x4_splat(0); 2];
+    for _ in 0..BLOCK_COLS / 4 {
+        // SAFETY: of 8 turns the last one reads bytes 224 to 256 and codes 28 to 32.
+        unsafe {
+            let even = v128_load32_splat(x.cast());
+            let odd = v128_load32_splat(x.add(2).cast());
+            sums[0] = add_bytes(sums[0], v128_load(w.cast()), even, odd);
+            sums[1] = add_bytes(sums[1], v128_load(w.add(16).cast()), even, odd);
+            w = w.add(32);
+            x = x.add(4);
         }
-    };
-    (vector(0), vector(1), vector(2), vector(3));
-    (vector(4), vector(5), vector(6), vector(7));
-    [low, high]
+    }
+    sums
+}
+
+#[inline(always)]
+fn add_bytes(sum: v128, w: v128, even: v128, odd: v128) -> v128 {
+    let sum = i32x4_add(sum, i32x4_dot_i16x8(i16x8_shr(i16x8_shl(w, 8), 8), even));
+    i32x4_add(sum, i32x4_dot_i16x8(i16x8_shr(w, 8), odd))
 }
 
 /// Sums of products of a group of nibbles: low ones of vector k are columns 4k and following, high ones 16 more.
@@ -136,29 +140,37 @@ unsafe fn bytes(w: *const u8, x: *const i16) -> Rows {
 /// 128 bytes can be read at `w`, 32 codes at `x`.
 #[inline(always)]
 #[allow(unsafe_code)]
-unsafe fn nibbles(w: *const u8, x: *const i16) -> Rows {
-    let zero = [i32x4_splat(0); 2];
-    let (mut sums, mut sums16, mut sums256) = (zero, zero, zero);
-    // SAFETY: k is below 4: the last vector ends at byte 128, the last codes at code 32.
-    let mut vector = |k: usize| unsafe {
-        let low_even = v128_load32_splat(x.add(4 * k).cast());
-        let low_odd = v128_load32_splat(x.add(4 * k + 2).cast());
-        let high_even = v128_load32_splat(x.add(4 * k + 16).cast());
-        let high_odd = v128_load32_splat(x.add(4 * k + 18).cast());
-        for half in 0..2 {
-            let w = v128_load(w.add(32 * k + 16 * half).cast());
-            let even = i32x4_dot_i16x8(v128_and(w, u16x8_splat(0x000f)), low_even);
-            let odd = i32x4_dot_i16x8(u16x8_shr(w, 12), high_odd);
-            let times256 = i32x4_dot_i16x8(v128_and(w, u16x8_splat(0x0f00)), low_odd);
-            let times16 = i32x4_dot_i16x8(v128_and(w, u16x8_splat(0x00f0)), high_even);
-            sums[half] = i32x4_add(i32x4_add(sums[half], even), odd);
-            sums256[half] = i32x4_add(sums256[half], times256);
-            sums16[half] = i32x4_add(sums16[half], times16);
+unsafe fn nibbles(mut w: *const u8, mut x: *const i16) -> Rows {
+    let mut low = [i32x4_splat(0); 3];
+    let mut high = low;
+    for _ in 0..BLOCK_COLS / 8 {
+        // SAFETY: of 4 turns the last one reads bytes 96 to 128 and codes 12 to 16 and 28 to 32.
+        unsafe {
+            let codes = [
+                v128_load32_splat(x.cast()),
+                v128_load32_splat(x.add(2).cast()),
+                v128_load32_splat(x.add(16).cast()),
+                v128_load32_splat(x.add(18).cast()),
+            ];
+            low = add_nibbles(low, v128_load(w.cast()), codes);
+            high = add_nibbles(high, v128_load(w.add(16).cast()), codes);
+            w = w.add(32);
+            x = x.add(4);
         }
-    };
-    (vector(0), vector(1), vector(2), vector(3));
-    let sum = |half: usize| i32x4_add(sums[half], i32x4_add(i32x4_shr(sums16[half], 4), i32x4_shr(sums256[half], 8)));
-    [sum(0), sum(1)]
+    }
+    let whole = |[sum, sum16, sum256]: [v128; 3]| i32x4_add(sum, i32x4_add(i32x4_shr(sum16, 4), i32x4_shr(sum256, 8)));
+    [whole(low), whole(high)]
+}
+
+/// The sums times 1, 16 and 256.
+#[inline(always)]
+fn add_nibbles([sum, sum16, sum256]: [v128; 3], w: v128, codes: [v128; 4]) -> [v128; 3] {
+    let [low_even, low_odd, high_even, high_odd] = codes;
+    let even = i32x4_dot_i16x8(v128_and(w, u16x8_splat(0x000f)), low_even);
+    let odd = i32x4_dot_i16x8(u16x8_shr(w, 12), high_odd);
+    let times256 = i32x4_dot_i16x8(v128_and(w, u16x8_splat(0x0f00)), low_odd);
+    let times16 = i32x4_dot_i16x8(v128_and(w, u16x8_splat(0x00f0)), high_even);
+    [i32x4_add(i32x4_add(sum, even), odd), i32x4_add(sum16, times16), i32x4_add(sum256, times256)]
 }
 
 /// The same for an f32 matrix.
@@ -167,7 +179,7 @@ pub fn matmul_f32(w: &Floats<'_>, x: &[f32], out: &Tile<'_>, groups: Range<usize
         for (token, x) in x.chunks_exact(w.cols.max(1)).take(out.tokens).enumerate() {
             let mut acc = [0.0; GROUP_ROWS];
             for (acc, row) in acc.iter_mut().zip(w.rows_of(group).chunks_exact(w.cols.max(1))) {
-                *acc = dot16::<SimdLanes>(row, x);
+                *acc = SimdLanes::dot16(row, x);
             }
             out.put(token, group, &acc);
         }

@@ -7,7 +7,7 @@
 use super::super::codes::Codes;
 use super::super::dispatch::Task;
 use super::super::floats;
-use super::super::lanes::{LANES, Lanes};
+use super::super::lanes::{LANES, Lanes, Sixteen};
 use super::super::rows::{self, Pairs, Rows};
 use super::super::{Floats, Quantised, Tile};
 use core::arch::x86_64::*;
@@ -36,28 +36,13 @@ impl Avx2Lanes {
 }
 
 impl Lanes for Avx2Lanes {
+    const WIDTH: usize = LANES;
+
     #[inline(always)]
     fn splat(value: f32) -> Self {
         // SAFETY: see the head of this file.
         let all = unsafe { _mm256_set1_ps(value) };
         Self(all, all)
-    }
-
-    #[inline(always)]
-    fn load(from: &[f32; LANES]) -> Self {
-        let at = from.as_ptr();
-        // SAFETY: 16 floats can be read from `at`, of any alignment. See the head of this file.
-        unsafe { Self(_mm256_loadu_ps(at), _mm256_loadu_ps(at.add(8))) }
-    }
-
-    #[inline(always)]
-    fn store(self, to: &mut [f32; LANES]) {
-        let at = to.as_mut_ptr();
-        // SAFETY: 16 floats can be written at `at`, of any alignment. See the head of this file.
-        unsafe {
-            _mm256_storeu_ps(at, self.0);
-            _mm256_storeu_ps(at.add(8), self.1);
-        }
     }
 
     #[inline(always)]
@@ -102,6 +87,45 @@ impl Lanes for Avx2Lanes {
         // SAFETY: see the head of this file.
         let shift = |a| unsafe { _mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_castps_si256(a))) };
         Self(shift(self.0), shift(self.1))
+    }
+
+    #[inline(always)]
+    fn load(from: &[f32]) -> Self {
+        Self::load_some(from)
+    }
+
+    #[inline(always)]
+    fn store(self, to: &mut [f32]) {
+        self.store_some(to);
+    }
+
+    #[inline(always)]
+    fn dot16(a: &[f32], b: &[f32]) -> f32 {
+        Self::dot(a, b)
+    }
+
+    #[inline(always)]
+    fn sum16(terms: &[f32]) -> f32 {
+        Self::sum_of(terms)
+    }
+}
+
+impl Sixteen for Avx2Lanes {
+    #[inline(always)]
+    fn whole(from: &[f32; LANES]) -> Self {
+        let at = from.as_ptr();
+        // SAFETY: 16 floats can be read from `at`, of any alignment. See the head of this file.
+        unsafe { Self(_mm256_loadu_ps(at), _mm256_loadu_ps(at.add(8))) }
+    }
+
+    #[inline(always)]
+    fn put(self, to: &mut [f32; LANES]) {
+        let at = to.as_mut_ptr();
+        // SAFETY: 16 floats can be written at `at`, of any alignment. See the head of this file.
+        unsafe {
+            _mm256_storeu_ps(at, self.0);
+            _mm256_storeu_ps(at.add(8), self.1);
+        }
     }
 
     #[inline(always)]
