@@ -446,7 +446,7 @@ mod tests {
         assert_eq!(stream.add_stop(b"").unwrap_err().code, Code::InvalidStopString);
         assert_eq!(stream.add_stop(&[b'a'; 257]).unwrap_err().code, Code::InvalidStopString);
         let ill = stream.add_stop(&[b'a', 0xFF]).unwrap_err();
-        assert_eq!((ill.code, ill.offset), (Code::StopStringNotUtf8, Some(1)));
+        assert_eq!((ill.code, ill.offset()), (Code::StopStringNotUtf8, Some(1)));
         for _ in 0..32 {
             stream.add_stop(b"x").unwrap();
         }
