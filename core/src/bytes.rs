@@ -76,6 +76,18 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// The little-endian integer at `at` of a record; 0 beyond its end. Of a record of fixed length nothing but a load is left.
+#[inline(always)]
+pub fn u32_at(record: &[u8], at: usize) -> u32 {
+    record.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u32::from_le_bytes(*bytes))
+}
+
+/// The same of eight bytes.
+#[inline(always)]
+pub fn u64_at(record: &[u8], at: usize) -> u64 {
+    record.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
 /// `data[start..start + len]`, or `None` when that is no range of `data`.
 pub fn slice(data: &[u8], start: u64, len: u64) -> Option<&[u8]> {
     let start = usize::try_from(start).ok()?;

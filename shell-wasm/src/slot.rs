@@ -21,11 +21,24 @@ static SLOT: Slot = Slot { taken: AtomicBool::new(false), runtime: UnsafeCell::n
 /// A call that comes while another is under way gets `Busy`. A trap inside `work` leaves the lock taken for good, so a
 /// runtime that may be inconsistent is never entered again.
 pub fn with(work: impl FnOnce(&mut Runtime) -> Result<(), Error>) -> u32 {
+    match enter() {
+        Some(runtime) => leave(work(runtime)),
+        None => fault::record(Error::new(Code::Busy)),
+    }
+}
+
+// Apart from the work, so that they are not repeated in each function of the ABI.
+#[inline(never)]
+fn enter() -> Option<&'static mut Runtime> {
     if SLOT.taken.swap(true, Ordering::Acquire) {
-        return fault::record(Error::new(Code::Busy));
+        return None;
     }
     // SAFETY: `taken` was false, so no other reference to the runtime lives.
-    let result = work(unsafe { &mut *SLOT.runtime.get() });
+    Some(unsafe { &mut *SLOT.runtime.get() })
+}
+
+#[inline(never)]
+fn leave(result: Result<(), Error>) -> u32 {
     SLOT.taken.store(false, Ordering::Release);
     fault::number(result)
 }

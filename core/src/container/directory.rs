@@ -1,6 +1,6 @@
 //! Directory entries and the dtypes they name.
 
-use crate::bytes::Reader;
+use crate::bytes::{u32_at, u64_at};
 use crate::error::Code;
 
 /// Bytes of an entry.
@@ -139,25 +139,18 @@ impl Entry {
     /// # Errors
     /// The rule that does not hold, and the position of its field.
     pub fn parse(bytes: &[u8]) -> Result<Self, (Code, usize)> {
-        let mut r = Reader::new(bytes, 0, Code::DirectoryRange);
-        let short = |_| (Code::DirectoryRange, NAME_HASH);
-        let name_hash = r.u64().map_err(short)?;
-        let dtype = DType::from_number(r.u32().map_err(short)?).ok_or((Code::UnknownDType, DTYPE))?;
-        let rank = r.u32().map_err(short)?;
-        let mut dims = [0; 4];
-        for dim in &mut dims {
-            *dim = r.u32().map_err(short)?;
-        }
+        let record = bytes.first_chunk::<LENGTH>().ok_or((Code::DirectoryRange, NAME_HASH))?;
+        let (word, long) = (|field| u32_at(record, field), |field| u64_at(record, field));
         let entry = Self {
-            name_hash,
-            dtype,
-            rank,
-            dims,
-            byte_offset: r.u64().map_err(short)?,
-            byte_length: r.u64().map_err(short)?,
-            scale_offset: r.u64().map_err(short)?,
-            block_size: r.u32().map_err(short)?,
-            layout: r.u32().map_err(short)?,
+            name_hash: long(NAME_HASH),
+            dtype: DType::from_number(word(DTYPE)).ok_or((Code::UnknownDType, DTYPE))?,
+            rank: word(RANK),
+            dims: [word(DIMS), word(DIMS + 4), word(DIMS + 8), word(DIMS + 12)],
+            byte_offset: long(BYTE_OFFSET),
+            byte_length: long(BYTE_LENGTH),
+            scale_offset: long(SCALE_OFFSET),
+            block_size: word(BLOCK_SIZE),
+            layout: word(LAYOUT),
         };
         entry.check()?;
         Ok(entry)

@@ -2,7 +2,7 @@
 
 use super::align_up;
 use super::directory;
-use crate::bytes::Reader;
+use crate::bytes::{u32_at, u64_at};
 use crate::error::{Code, Error};
 
 /// Bytes of the header.
@@ -98,40 +98,46 @@ impl Header {
     /// # Errors
     /// The first rule that does not hold, with the offset of its field.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
-        let mut r = Reader::new(bytes, 0, Code::FileTooShort);
         let fail = |code, field: usize| Err(Error::new(code).at(field as u64));
-        if r.array::<4>()? != MAGIC {
+        let Some(record) = bytes.first_chunk::<LENGTH>() else {
+            // A file of another kind is called that, however short it is.
+            let magic = bytes.first_chunk().is_none_or(|magic| *magic == MAGIC);
+            return fail(if magic { Code::FileTooShort } else { Code::InvalidModelMagic }, 0);
+        };
+        let (word, long) = (|field| u32_at(record, field), |field| u64_at(record, field));
+        if word(0) != u32::from_le_bytes(MAGIC) {
             return fail(Code::InvalidModelMagic, 0);
         }
-        if r.u32()? != FORMAT_VERSION {
-            return fail(Code::UnsupportedModelVersion, VERSION);
-        }
-        if r.u32()? != LENGTH as u32 {
-            return fail(Code::HeaderLength, HEADER_LENGTH);
-        }
-        if r.u32()? != GENERIC_DECODER {
-            return fail(Code::ModelType, MODEL_TYPE);
-        }
         let header = Self {
-            flags: r.u32()?,
-            vocab_size: r.u32()?,
-            special_token_count: r.u32()?,
-            hidden_size: r.u32()?,
-            layer_count: r.u32()?,
-            head_count: r.u32()?,
-            kv_head_count: r.u32()?,
-            head_dim: r.u32()?,
-            ffn_size: r.u32()?,
-            max_context: r.u32()?,
-            rope_theta: r.f32()?,
-            rms_norm_epsilon: r.f32()?,
-            tokenizer_offset: r.u64()?,
-            tokenizer_length: r.u64()?,
-            tensor_directory_offset: r.u64()?,
-            tensor_count: r.u32()?,
-            tensor_data_offset: r.u64()?,
-            checksum: r.u64()?,
+            flags: word(FLAGS),
+            vocab_size: word(VOCAB_SIZE),
+            special_token_count: word(SPECIAL_TOKEN_COUNT),
+            hidden_size: word(HIDDEN_SIZE),
+            layer_count: word(LAYER_COUNT),
+            head_count: word(HEAD_COUNT),
+            kv_head_count: word(KV_HEAD_COUNT),
+            head_dim: word(HEAD_DIM),
+            ffn_size: word(FFN_SIZE),
+            max_context: word(MAX_CONTEXT),
+            rope_theta: f32::from_bits(word(ROPE_THETA)),
+            rms_norm_epsilon: f32::from_bits(word(RMS_NORM_EPSILON)),
+            tokenizer_offset: long(TOKENIZER_OFFSET),
+            tokenizer_length: long(TOKENIZER_LENGTH),
+            tensor_directory_offset: long(TENSOR_DIRECTORY_OFFSET),
+            tensor_count: word(TENSOR_COUNT),
+            tensor_data_offset: long(TENSOR_DATA_OFFSET),
+            checksum: long(CHECKSUM),
         };
+        let fixed = [
+            (VERSION, FORMAT_VERSION, Code::UnsupportedModelVersion),
+            (HEADER_LENGTH, LENGTH as u32, Code::HeaderLength),
+            (MODEL_TYPE, GENERIC_DECODER, Code::ModelType),
+        ];
+        for (field, value, code) in fixed {
+            if word(field) != value {
+                return fail(code, field);
+            }
+        }
         match header.broken_rule() {
             Some((code, field)) => fail(code, field),
             None => Ok(header),

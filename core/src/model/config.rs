@@ -1,6 +1,6 @@
 //! `@config`: what the generic decoder of `SPEC.md`, section 6, has to know beside the header.
 
-use crate::bytes::Reader;
+use crate::bytes::u32_at;
 use crate::container::Header;
 use crate::error::{Code, Error};
 
@@ -137,21 +137,20 @@ impl Config {
     /// # Errors
     /// The first rule that does not hold, with the offset of its field.
     pub fn parse<'a>(header: &Header, record: &'a [u8], base: u64) -> Result<(Self, &'a [u8]), Error> {
-        let mut r = Reader::new(record, base, Code::ConfigTooShort);
         let fail = |code, field: usize| Error::new(code).at(base.saturating_add(field as u64));
-        if r.u32()? != CONFIG_VERSION {
+        let (record, windows) =
+            record.split_first_chunk::<FIXED_LENGTH>().ok_or_else(|| fail(Code::ConfigTooShort, record.len()))?;
+        let word = |field| u32_at(record, field);
+        let float = |field| f32::from_bits(u32_at(record, field));
+        if word(0) != CONFIG_VERSION {
             return Err(fail(Code::ConfigVersion, 0));
         }
-        let family = r.u32()?;
-        if family > LAST_FAMILY {
-            return Err(fail(Code::UnknownFamily, FAMILY));
-        }
-        let activation = match r.u32()? {
+        let activation = match word(ACTIVATION) {
             1 => Activation::Silu,
             2 => Activation::GeluTanh,
             _ => return Err(fail(Code::UnknownActivation, ACTIVATION)),
         };
-        let qk_norm = match r.u32()? {
+        let qk_norm = match word(QK_NORM) {
             0 => QkNorm::None,
             1 => QkNorm::PerHead,
             2 => QkNorm::Whole,
@@ -169,48 +168,45 @@ impl Config {
             max_context: header.max_context as usize,
             rms_norm_epsilon: header.rms_norm_epsilon,
             tied: header.tied(),
-            family,
+            family: word(FAMILY),
             activation,
             qk_norm,
-            norms: r.u32()?,
-            biases: r.u32()?,
-            embedding_scale: r.f32()?,
-            attention_scale: r.f32()?,
-            residual_scale: r.f32()?,
-            attention_softcap: r.f32()?,
-            logit_softcap: r.f32()?,
-            logit_divisor: r.f32()?,
-            source_context: r.u32()?,
+            norms: word(NORMS),
+            biases: word(BIASES),
+            embedding_scale: float(EMBEDDING_SCALE),
+            attention_scale: float(ATTENTION_SCALE),
+            residual_scale: float(RESIDUAL_SCALE),
+            attention_softcap: float(ATTENTION_SOFTCAP),
+            logit_softcap: float(LOGIT_SOFTCAP),
+            logit_divisor: float(LOGIT_DIVISOR),
+            source_context: word(SOURCE_CONTEXT),
         };
-        if config.norms & !norms::ALL != 0 {
-            return Err(fail(Code::UnknownNorms, NORMS));
-        }
-        if config.biases & !biases::ALL != 0 {
-            return Err(fail(Code::UnknownBiases, BIASES));
-        }
-        for (value, field) in [
-            (config.embedding_scale, EMBEDDING_SCALE),
-            (config.attention_scale, ATTENTION_SCALE),
-            (config.residual_scale, RESIDUAL_SCALE),
-        ] {
-            if !value.is_finite() {
-                return Err(fail(Code::ConfigFloat, field));
+        let scale = |value: f32| value.is_finite();
+        let cap = |value: f32| value.is_finite() && value >= 0.0;
+        let reserved = record.get(RESERVED..).unwrap_or(&[]);
+        let rules = [
+            (config.family <= LAST_FAMILY, Code::UnknownFamily, FAMILY),
+            (config.norms & !norms::ALL == 0, Code::UnknownNorms, NORMS),
+            (config.biases & !biases::ALL == 0, Code::UnknownBiases, BIASES),
+            (scale(config.embedding_scale), Code::ConfigFloat, EMBEDDING_SCALE),
+            (scale(config.attention_scale), Code::ConfigFloat, ATTENTION_SCALE),
+            (scale(config.residual_scale), Code::ConfigFloat, RESIDUAL_SCALE),
+            (cap(config.attention_softcap), Code::ConfigFloat, ATTENTION_SOFTCAP),
+            (cap(config.logit_softcap), Code::ConfigFloat, LOGIT_SOFTCAP),
+            (cap(config.logit_divisor) && config.logit_divisor > 0.0, Code::ConfigFloat, LOGIT_DIVISOR),
+            (reserved.iter().all(|byte| *byte == 0), Code::ConfigReserved, RESERVED),
+        ];
+        for (holds, code, field) in rules {
+            if !holds {
+                return Err(fail(code, field));
             }
         }
-        for (value, field) in [(config.attention_softcap, ATTENTION_SOFTCAP), (config.logit_softcap, LOGIT_SOFTCAP)] {
-            if !(value.is_finite() && value >= 0.0) {
-                return Err(fail(Code::ConfigFloat, field));
-            }
+        let windows_len = config.layer_count.saturating_mul(4);
+        if windows.len() < windows_len {
+            return Err(fail(Code::ConfigTooShort, FIXED_LENGTH.saturating_add(windows.len())));
         }
-        if !(config.logit_divisor.is_finite() && config.logit_divisor > 0.0) {
-            return Err(fail(Code::ConfigFloat, LOGIT_DIVISOR));
-        }
-        if r.array::<12>()? != [0; 12] {
-            return Err(fail(Code::ConfigReserved, RESERVED));
-        }
-        let windows = r.take(config.layer_count.saturating_mul(4))?;
-        if !r.rest().is_empty() {
-            return Err(Error::new(Code::ConfigTrailing).at(r.offset()));
+        if windows.len() > windows_len {
+            return Err(fail(Code::ConfigTrailing, FIXED_LENGTH.saturating_add(windows_len)));
         }
         Ok((config, windows))
     }

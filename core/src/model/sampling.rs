@@ -1,6 +1,6 @@
 //! `@sampling`: the publisher's generation defaults.
 
-use crate::bytes::Reader;
+use crate::bytes::{u32_at, u64_at};
 use crate::error::{Code, Error};
 
 /// Bytes of the record where it is not empty.
@@ -47,39 +47,35 @@ impl SamplingDefaults {
             return Ok(Self::default());
         }
         let fail = |code, field: usize| Error::new(code).at(base.saturating_add(field as u64));
-        if record.len() != LENGTH {
-            return Err(fail(Code::SamplingLength, record.len()));
-        }
-        let mut r = Reader::new(record, base, Code::SamplingLength);
-        if r.u32()? != SAMPLING_VERSION {
+        let record: &[u8; LENGTH] = record.try_into().map_err(|_| fail(Code::SamplingLength, record.len()))?;
+        let word = |field| u32_at(record, field);
+        if word(0) != SAMPLING_VERSION {
             return Err(fail(Code::SamplingVersion, 0));
         }
-        let present = r.u32()?;
+        let present = word(PRESENT);
         if present >> 10 != 0 {
             return Err(fail(Code::SamplingPresent, PRESENT));
         }
         let has = |bit: u32| present >> bit & 1 != 0;
-        let do_sample = r.u32()?;
-        if do_sample > 1 || (do_sample != 0 && !has(0)) {
+        let (do_sample, top_k, max_new_tokens) = (word(DO_SAMPLE), word(TOP_K), word(MAX_NEW_TOKENS));
+        for (value, bit, field) in [(do_sample, 0, DO_SAMPLE), (top_k, 1, TOP_K), (max_new_tokens, 9, MAX_NEW_TOKENS)] {
+            if value != 0 && !has(bit) {
+                return Err(fail(Code::SamplingValue, field));
+            }
+        }
+        if do_sample > 1 {
             return Err(fail(Code::SamplingValue, DO_SAMPLE));
         }
-        let top_k = r.u32()?;
-        if top_k != 0 && !has(1) {
-            return Err(fail(Code::SamplingValue, TOP_K));
-        }
         let mut floats = [None; 7];
-        for ((float, bit), field) in floats.iter_mut().zip(2..).zip((TEMPERATURE..).step_by(8)) {
-            let value = r.f64()?;
+        for ((float, bit), at) in floats.iter_mut().zip(2u32..).zip(0usize..) {
+            let field = at.wrapping_mul(8).wrapping_add(TEMPERATURE);
+            let value = f64::from_bits(u64_at(record, field));
             if !value.is_finite() || (value.to_bits() != 0 && !has(bit)) {
                 return Err(fail(Code::SamplingValue, field));
             }
             *float = has(bit).then_some(value);
         }
-        let max_new_tokens = r.u32()?;
-        if max_new_tokens != 0 && !has(9) {
-            return Err(fail(Code::SamplingValue, MAX_NEW_TOKENS));
-        }
-        if r.u32()? != 0 {
+        if word(RESERVED) != 0 {
             return Err(fail(Code::SamplingReserved, RESERVED));
         }
         let [temperature, top_p, min_p, typical_p, repetition_penalty, frequency_penalty, presence_penalty] = floats;
