@@ -303,7 +303,7 @@ codes! {
     RopeTableCount = 74, InvalidHeader;
     /// A `rotary_dim` that is 0, odd or over `head_dim`.
     RotaryDim = 75, InvalidHeader;
-    /// A float of `@rope` is not finite.
+    /// A float of `@rope` is not finite, or a frequency is beyond 16.
     RopeFloat = 76, InvalidHeader;
     /// A layer uses a rotary table that is not there.
     RopeTableIndex = 77, InvalidHeader;

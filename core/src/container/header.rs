@@ -167,6 +167,7 @@ impl Header {
             (u64::from(self.hidden_size), HIDDEN_SIZE),
             (query, HEAD_DIM),
             (u64::from(self.ffn_size), FFN_SIZE),
+            (u64::from(self.max_context), MAX_CONTEXT),
         ];
         if let Some(&(_, field)) = sizes.iter().find(|(value, _)| *value > MAX_DIMENSION) {
             return Some((Code::DimensionTooLarge, field));

@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 impl Pass<'_, '_> {
     /// `x = x + attention(norm(x))`. Gives `false` when something is not finite.
     pub(super) fn attention(
-        self,
+        &self,
         index: usize,
         layer: &Layer<'_>,
         scratch: &mut Scratch<'_>,
@@ -23,10 +23,10 @@ impl Pass<'_, '_> {
     ) -> Result<bool, Error> {
         let config = &self.model.config;
         let kv_size = config.kv_size();
-        let LayerCache { keys, values } = cache.layer(index, self.context.saturating_mul(kv_size));
-        let first = self.position.saturating_mul(kv_size);
-        let rows = first..first.saturating_add(self.tokens.saturating_mul(kv_size));
-        let queries_len = self.tokens.saturating_mul(config.query_size());
+        let LayerCache { keys, values } = cache.layer(index, self.context.wrapping_mul(kv_size));
+        let first = self.position.wrapping_mul(kv_size);
+        let rows = first..first.wrapping_add(self.tokens.wrapping_mul(kv_size));
+        let queries_len = self.tokens.wrapping_mul(config.query_size());
         let queries = scratch.queries.get_mut(..queries_len).unwrap_or(&mut []);
         let attended = scratch.attended.get_mut(..queries_len).unwrap_or(&mut []);
 
@@ -54,11 +54,11 @@ impl Pass<'_, '_> {
         Ok(self.add_branch(scratch, layer.attn_post_norm) && finite)
     }
 
-    fn rotate(self, table: usize, (cos, sin): (&[f32], &[f32]), queries: &mut [f32], keys: &mut [f32]) {
+    fn rotate(&self, table: usize, (cos, sin): (&[f32], &[f32]), queries: &mut [f32], keys: &mut [f32]) {
         let config = &self.model.config;
         let half = (config.head_dim / 2).max(1);
         let used = self.model.rope.table(table).map_or(0, |table| table.inv_freq.len());
-        let first = table.saturating_mul(self.tokens);
+        let first = table.wrapping_mul(self.tokens);
         let angles = rows(cos, half).zip(rows(sin, half)).skip(first);
         let queries = rows_mut(queries, config.query_size());
         let keys = rows_mut(keys, config.kv_size());
@@ -71,7 +71,7 @@ impl Pass<'_, '_> {
 
     /// All heads of all tokens. A task is one key head of one token; each part has scores of its own.
     fn attend(
-        self,
+        &self,
         index: usize,
         queries: &[f32],
         keys: &[f32],
@@ -82,21 +82,22 @@ impl Pass<'_, '_> {
         let config = &self.model.config;
         let (dim, kv_heads, stride) = (config.head_dim, config.kv_head_count.max(1), config.kv_size());
         let group = config.query_size() / kv_heads;
-        let tasks = self.tokens.saturating_mul(kv_heads);
+        let tasks = self.tokens.wrapping_mul(kv_heads);
         let window = self.model.window(index);
+        let Self { isa, position, context, .. } = *self;
         let finite = AtomicBool::new(true);
         for_each_row_in_space(self.workers, tasks, attended, self.score_parts, scores, |task, out, scores| {
             let token = task.checked_div(kv_heads).unwrap_or(0);
             let head = task.checked_rem(kv_heads).unwrap_or(0);
-            let end = self.position.saturating_add(token).saturating_add(1);
+            let end = position.wrapping_add(token).wrapping_add(1);
             let start = if window == 0 { 0 } else { end.saturating_sub(window) };
-            let from = start.saturating_mul(stride).saturating_add(head.saturating_mul(dim));
-            let to = end.saturating_mul(stride);
-            let first_query = task.saturating_mul(group);
+            let from = start.wrapping_mul(stride).wrapping_add(head.wrapping_mul(dim));
+            let to = end.wrapping_mul(stride);
+            let first_query = task.wrapping_mul(group);
             let done = attend(
-                self.isa,
+                isa,
                 Attend {
-                    queries: queries.get(first_query..first_query.saturating_add(group)).unwrap_or(&[]),
+                    queries: queries.get(first_query..first_query.wrapping_add(group)).unwrap_or(&[]),
                     keys: keys.get(from..to).unwrap_or(&[]),
                     values: values.get(from..to).unwrap_or(&[]),
                     stride,
@@ -105,7 +106,7 @@ impl Pass<'_, '_> {
                     scale: config.attention_scale,
                     softcap: config.attention_softcap,
                     scores,
-                    score_stride: self.context,
+                    score_stride: context,
                     out,
                 },
             );

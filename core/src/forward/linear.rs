@@ -27,7 +27,7 @@ impl Pass<'_, '_> {
     /// `out = matrix * x + bias` for each token and each of `products`, all of which take the same `x`,
     /// `[tokens, cols]`. Gives `false` when an input is not finite.
     pub(super) fn linear(
-        self,
+        &self,
         x: &[f32],
         codes: &mut [i16],
         steps: &mut [Step],
@@ -37,15 +37,16 @@ impl Pass<'_, '_> {
         let cols = x.len() / tokens;
         let blocks = cols.div_ceil(BLOCK_COLS);
         let quantised = products.iter().any(Product::is_quantised);
-        let count = if quantised { tokens.saturating_mul(blocks) } else { 0 };
-        let codes = codes.get_mut(..count.saturating_mul(BLOCK_COLS)).unwrap_or(&mut []);
+        let count = if quantised { tokens.wrapping_mul(blocks) } else { 0 };
+        let codes = codes.get_mut(..count.wrapping_mul(BLOCK_COLS)).unwrap_or(&mut []);
         let steps = steps.get_mut(..count).unwrap_or(&mut []);
+        let isa = self.isa;
         let finite = AtomicBool::new(true);
         if quantised {
             for_each_row(self.workers, tokens, codes, steps, |token, codes, steps| {
-                let start = token.saturating_mul(cols);
-                let x = x.get(start..start.saturating_add(cols)).unwrap_or(&[]);
-                if !self.isa.run(Encode { x, codes, steps }) {
+                let start = token.wrapping_mul(cols);
+                let x = x.get(start..start.wrapping_add(cols)).unwrap_or(&[]);
+                if !isa.run(Encode { x, codes, steps }) {
                     finite.store(false, Ordering::Relaxed);
                 }
             });
@@ -56,8 +57,8 @@ impl Pass<'_, '_> {
     }
 
     /// A product of this pass, into the front of `out`.
-    pub(super) fn product<'a>(self, linear: Linear<'a>, out: &'a mut [f32]) -> Product<'a> {
-        let len = self.tokens.saturating_mul(linear.matrix.rows);
+    pub(super) fn product<'a>(&self, linear: Linear<'a>, out: &'a mut [f32]) -> Product<'a> {
+        let len = self.tokens.wrapping_mul(linear.matrix.rows);
         Product::new(linear, out.get_mut(..len).unwrap_or(&mut []))
     }
 }

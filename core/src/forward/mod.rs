@@ -1,5 +1,7 @@
 //! One pass of the generic decoder (`SPEC.md`, section 6) over a run of tokens: several tokens share each pass over
 //! the weights, and get the bits they would get one by one.
+//!
+//! Sizes and offsets here are products and sums of what `Plan` has found to fit the address space; none wraps.
 
 mod attention;
 mod ffn;
@@ -39,7 +41,7 @@ impl Pass<'_, '_> {
     ///
     /// # Errors
     /// The layer or logit that is not finite.
-    pub(crate) fn layers(self, ids: &[u32], scratch: &mut Scratch<'_>, cache: &mut KvCache<'_>) -> Result<(), Error> {
+    pub(crate) fn layers(&self, ids: &[u32], scratch: &mut Scratch<'_>, cache: &mut KvCache<'_>) -> Result<(), Error> {
         let config = &self.model.config;
         let hidden = config.hidden_size;
         let embedding = self.model.embedding();
@@ -68,19 +70,19 @@ impl Pass<'_, '_> {
     ///
     /// # Errors
     /// `NonFiniteLogits` with the id.
-    pub(crate) fn head(mut self, scratch: &mut Scratch<'_>, logits: &mut [f32]) -> Result<(), Error> {
+    pub(crate) fn head(&self, scratch: &mut Scratch<'_>, logits: &mut [f32]) -> Result<(), Error> {
         let config = &self.model.config;
         let hidden = config.hidden_size;
-        let last = self.tokens.saturating_sub(1).saturating_mul(hidden);
+        let last = self.tokens.saturating_sub(1).wrapping_mul(hidden);
         let x = scratch.x.get(last..).and_then(|x| x.get(..hidden)).unwrap_or(&[]);
         for (to, from) in scratch.normed.iter_mut().zip(x) {
             *to = *from;
         }
-        self.tokens = 1;
         let normed = scratch.normed.get_mut(..hidden).unwrap_or(&mut []);
         rms_norm(self.isa, normed, self.model.final_norm(), config.rms_norm_epsilon);
         let head = crate::model::Linear { matrix: self.model.head(), bias: None };
-        let finite = self.linear(normed, scratch.codes, scratch.steps, &[self.product(head, logits)])?;
+        let last = Pass { tokens: 1, ..*self };
+        let finite = last.linear(normed, scratch.codes, scratch.steps, &[last.product(head, logits)])?;
         if !(finish_logits(self.isa, logits, config.logit_divisor, config.logit_softcap) && finite) {
             let id = logits.iter().position(|v| !v.is_finite()).unwrap_or(0);
             return Err(Error::new(Code::NonFiniteLogits).entry(id as u32));
@@ -89,20 +91,20 @@ impl Pass<'_, '_> {
     }
 
     /// Cosines and sines, `[tables, tokens, head_dim / 2]`, once for all layers.
-    fn angles(self, scratch: &mut Scratch<'_>) {
+    fn angles(&self, scratch: &mut Scratch<'_>) {
         let half = (self.model.config.head_dim / 2).max(1);
         let mut rows = rows_mut(scratch.cos, half).zip(rows_mut(scratch.sin, half));
         for table in self.model.rope.tables() {
             for (token, (cos, sin)) in (0..self.tokens).zip(&mut rows) {
-                angles(&table, self.position.saturating_add(token), cos, sin);
+                angles(&table, self.position.wrapping_add(token), cos, sin);
             }
         }
     }
 
     /// `x = x + norm(branch) * residual_scale`; `false` when a result is not finite.
-    fn add_branch(self, scratch: &mut Scratch<'_>, norm: Option<&[f32]>) -> bool {
+    fn add_branch(&self, scratch: &mut Scratch<'_>, norm: Option<&[f32]>) -> bool {
         let config = &self.model.config;
-        let len = self.tokens.saturating_mul(config.hidden_size);
+        let len = self.tokens.wrapping_mul(config.hidden_size);
         let branch = scratch.branch.get_mut(..len).unwrap_or(&mut []);
         if let Some(norm) = norm {
             rms_norm(self.isa, branch, norm, config.rms_norm_epsilon);
@@ -112,9 +114,9 @@ impl Pass<'_, '_> {
     }
 
     /// The input of a block: the stream, normed where the family norms it there.
-    fn block_input<'s>(self, x: &[f32], normed: &'s mut [f32], norm: Option<&[f32]>) -> &'s [f32] {
+    fn block_input<'s>(&self, x: &[f32], normed: &'s mut [f32], norm: Option<&[f32]>) -> &'s [f32] {
         let config = &self.model.config;
-        let len = self.tokens.saturating_mul(config.hidden_size);
+        let len = self.tokens.wrapping_mul(config.hidden_size);
         let normed = normed.get_mut(..len).unwrap_or(&mut []);
         for (to, from) in normed.iter_mut().zip(x) {
             *to = *from;

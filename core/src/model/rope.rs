@@ -7,6 +7,8 @@ use crate::error::{Code, Error};
 pub const MAX_TABLES: usize = 4;
 /// Table index of a layer without rotation.
 pub const NO_ROTATION: u8 = 255;
+/// Greatest magnitude of a frequency. With at most 2^24 positions no angle exceeds 2^28, which the sine relies on.
+pub const MAX_FREQUENCY: f32 = 16.0;
 
 /// One set of frequencies.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +55,7 @@ impl<'a> Rope<'a> {
             let bytes = r.take((rotary_dim / 2).saturating_mul(4))?;
             let inv_freq: &[f32] =
                 bytemuck::try_cast_slice(bytes).map_err(|_| Error::new(Code::ModelMisaligned).at(at))?;
-            if let Some(bad) = inv_freq.iter().position(|f| !f.is_finite()) {
+            if let Some(bad) = inv_freq.iter().position(|f| !(-MAX_FREQUENCY..=MAX_FREQUENCY).contains(f)) {
                 return Err(Error::new(Code::RopeFloat).at(at.saturating_add((bad as u64).saturating_mul(4))));
             }
             *table = Some(RopeTable { rotary_dim, attention_factor, inv_freq });

@@ -58,7 +58,7 @@ impl Task for Attend<'_> {
                     key = key.get(stride..).unwrap_or(&[]);
                 }
             }
-            start = start.saturating_add(tile);
+            start = start.wrapping_add(tile);
         }
 
         let mut finite = true;
@@ -71,10 +71,10 @@ impl Task for Attend<'_> {
         for values in self.values.chunks(stride.saturating_mul(TILE)) {
             let tile = self.positions.saturating_sub(start).min(TILE);
             for (scores, out) in rows(self.scores, score_stride).zip(rows_mut(self.out, dim)) {
-                let scores = scores.get(start..start.saturating_add(tile)).unwrap_or(&[]);
+                let scores = scores.get(start..start.wrapping_add(tile)).unwrap_or(&[]);
                 mix::<V>(scores, values, stride, out);
             }
-            start = start.saturating_add(tile);
+            start = start.wrapping_add(tile);
         }
         for (scores, out) in rows(self.scores, score_stride).zip(rows_mut(self.out, dim)) {
             let sum = V::sum16(scores.get(..self.positions).unwrap_or(&[]));
@@ -137,7 +137,7 @@ fn mix<V: Lanes>(scores: &[f32], values: &[f32], stride: usize, out: &mut [f32])
         for (out, acc) in out.chunks_mut(V::WIDTH).zip([a, b, c, d]) {
             acc.store(out);
         }
-        first = first.saturating_add(4 * V::WIDTH);
+        first = first.wrapping_add(4 * V::WIDTH);
     }
     for out in wide.into_remainder().chunks_mut(V::WIDTH) {
         let mut acc = V::load(out);
@@ -147,7 +147,7 @@ fn mix<V: Lanes>(scores: &[f32], values: &[f32], stride: usize, out: &mut [f32])
             value = value.get(stride..).unwrap_or(&[]);
         }
         acc.store(out);
-        first = first.saturating_add(V::WIDTH);
+        first = first.wrapping_add(V::WIDTH);
     }
 }
 

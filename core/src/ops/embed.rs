@@ -10,7 +10,7 @@ use crate::model::Matrix;
 /// `out` has the matrix's columns.
 pub fn embed(matrix: &Matrix<'_>, row: usize, scale: f32, out: &mut [f32]) {
     if matrix.dtype == DType::F32 {
-        let start = row.saturating_mul(matrix.cols);
+        let start = row.wrapping_mul(matrix.cols);
         let values = matrix.floats().get(start..).unwrap_or(&[]);
         for (out, value) in out.iter_mut().zip(values) {
             *out = value * scale;
@@ -19,18 +19,18 @@ pub fn embed(matrix: &Matrix<'_>, row: usize, scale: f32, out: &mut [f32]) {
     }
     let (group, lane) = (row / GROUP_ROWS, row % GROUP_ROWS);
     let len = matrix.row_group_bytes();
-    let blocks = matrix.data.get(group.saturating_mul(len)..).unwrap_or(&[]);
+    let blocks = matrix.data.get(group.wrapping_mul(len)..).unwrap_or(&[]);
     let group_bytes = matrix.dtype.group_bytes().max(1);
-    let scales = matrix.dtype.group_scales().saturating_mul(2);
+    let scales = matrix.dtype.group_scales().wrapping_mul(2);
     for (out, block) in out.chunks_mut(BLOCK_COLS).zip(rows(blocks, group_bytes)) {
         let (head, packed) = block.split_at_checked(scales).unwrap_or((&[], &[]));
         let half = |index: usize| head.as_chunks::<2>().0.get(index).map_or(0.0, |bits| f16_to_f32(*bits));
-        let (d, m) = (half(lane), half(lane.saturating_add(GROUP_ROWS)));
+        let (d, m) = (half(lane), half(lane.wrapping_add(GROUP_ROWS)));
         for (column, out) in out.iter_mut().enumerate() {
             let vector = column / 4;
             let byte = |vector: usize| {
-                let at = vector.saturating_mul(4 * GROUP_ROWS).saturating_add(lane.saturating_mul(4));
-                packed.get(at.saturating_add(column % 4)).copied().unwrap_or(0)
+                let at = vector.wrapping_mul(4 * GROUP_ROWS).wrapping_add(lane.wrapping_mul(4));
+                packed.get(at.wrapping_add(column % 4)).copied().unwrap_or(0)
             };
             let nibble = || if vector < 4 { byte(vector) & 15 } else { byte(vector.saturating_sub(4)) >> 4 };
             let value = match matrix.dtype {

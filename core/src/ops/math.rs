@@ -63,9 +63,33 @@ pub fn sqrt(x: f32) -> f32 {
     libm::sqrtf(x)
 }
 
-/// Sine and cosine of an angle in radians.
+/// 2 / pi, and pi / 2 in two parts: the first has 25 bits, so that its product with a whole number below 2^28 is exact.
+const TWO_OVER_PI: f64 = f64::from_bits(0x3fe4_5f30_6dc9_c883);
+const HALF_PI_HIGH: f64 = f64::from_bits(0x3ff9_21fb_5000_0000);
+const HALF_PI_LOW: f64 = f64::from_bits(0x3e51_10b4_611a_6263);
+/// 1.5 * 2^52: adding it rounds to the nearest integer, ties to even, and leaves that integer in the low bits.
+const ROUNDER: f64 = 6_755_399_441_055_744.0;
+/// The polynomials of FreeBSD's `k_sinf.c` and `k_cosf.c` on [-pi/4, pi/4], highest power first.
+const SIN: [f64; 4] = [2.718311493989822e-6, -1.9839334836096632e-4, 8.333329385889463e-3, -1.6666666641626524e-1];
+const COS: [f64; 4] = [2.439044879627741e-5, -1.388676377460993e-3, 4.166662332373906e-2, -4.99999997251031e-1];
+
+/// Sine and cosine of an angle of magnitude at most 2^28, which the limits of a file keep it to. Computed in f64; equal to
+/// those of libm in all that was ever compared, in a quarter of the code.
 pub fn sin_cos(x: f32) -> (f32, f32) {
-    (libm::sinf(x), libm::cosf(x))
+    let x = f64::from(x);
+    let quarters = x * TWO_OVER_PI + ROUNDER;
+    let n = quarters - ROUNDER;
+    let y = (x - n * HALF_PI_HIGH) - n * HALF_PI_LOW;
+    let z = y * y;
+    let polynomial = |[a, b, c, d]: [f64; 4]| ((a * z + b) * z + c) * z + d;
+    let sin = (y + y * (z * polynomial(SIN))) as f32;
+    let cos = (1.0 + z * polynomial(COS)) as f32;
+    match quarters.to_bits() & 3 {
+        0 => (sin, cos),
+        1 => (cos, -sin),
+        2 => (-sin, -cos),
+        _ => (-cos, sin),
+    }
 }
 
 #[cfg(test)]
@@ -108,6 +132,21 @@ mod tests {
             }
         }
         worst
+    }
+
+    #[test]
+    fn sin_and_cos_are_those_of_libm() {
+        let mut random = crate::tests::build::Random(41);
+        for i in 0..2_000_000u32 {
+            // Angles as they come, position times frequency, of all magnitudes.
+            let freq = libm::powf(1e-6, random.float().abs());
+            let x = ((i % 131_072) as f32 * freq).min(268_435_456.0) * if i % 3 == 0 { -1.0 } else { 1.0 };
+            assert_eq!(sin_cos(x), (libm::sinf(x), libm::cosf(x)), "{x}");
+        }
+        for x in [0.0, -0.0, 1e-30, 0.785_398_2, 1.570_796_4, 2.356_194_5, 3.141_592_7, 268_435_456.0, 16_777_215.0] {
+            let (sin, cos) = sin_cos(x);
+            assert_eq!((sin.to_bits(), cos), (libm::sinf(x).to_bits(), libm::cosf(x)), "{x}");
+        }
     }
 
     #[test]
