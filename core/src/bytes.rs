@@ -115,6 +115,16 @@ pub fn rows_mut<T>(slice: &mut [T], len: usize) -> impl Iterator<Item = &mut [T]
     })
 }
 
+/// Moves everything behind the first `by` bytes to the front. Unlike `copy_within` it has nothing to assert.
+pub fn shift(bytes: &mut [u8], by: usize) {
+    for at in by..bytes.len() {
+        let byte = bytes.get(at).copied().unwrap_or(0);
+        if let Some(to) = bytes.get_mut(at.wrapping_sub(by)) {
+            *to = byte;
+        }
+    }
+}
+
 /// Copies as many bytes as both have. Unlike `copy_from_slice` it has nothing to assert.
 pub fn copy(to: &mut [u8], from: &[u8]) {
     for (to, from) in to.iter_mut().zip(from) {

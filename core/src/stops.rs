@@ -85,9 +85,9 @@ impl LoopDetector {
                 found = Some(Loop { period, repetitions: times });
             }
         }
-        self.recent.copy_within(..MAX_PERIOD - 1, 1);
-        if let Some(first) = self.recent.first_mut() {
-            *first = id;
+        let mut newer = id;
+        for slot in &mut self.recent {
+            core::mem::swap(slot, &mut newer);
         }
         self.len = self.len.saturating_add(1);
         found

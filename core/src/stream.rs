@@ -262,7 +262,7 @@ impl Stream {
             return Some(StopMatch { string, start: self.len.saturating_sub(u64::from(len)), end: self.len });
         }
         let left = self.held.len().saturating_sub(shown);
-        self.held.copy_within(shown.., 0);
+        crate::bytes::shift(&mut self.held, shown);
         self.held.truncate(left);
         None
     }

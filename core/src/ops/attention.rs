@@ -122,8 +122,10 @@ fn softmax<V: Lanes>(scores: &mut [f32], cap: f32, out: &mut [f32]) -> bool {
 fn mix<V: Lanes>(scores: &[f32], values: &[f32], stride: usize, out: &mut [f32]) {
     let mut first = 0usize;
     // Four vectors at a time keep the adds independent.
-    let mut wide = out.chunks_exact_mut(const { 4 * V::WIDTH });
-    for out in &mut wide {
+    let run = const { 4 * V::WIDTH };
+    let whole = out.len() / run * run;
+    let (wide, rest) = out.split_at_mut_checked(whole).unwrap_or_default();
+    for out in rows_mut(wide, run) {
         let [mut a, mut b, mut c, mut d] = four::<V>(out);
         let mut value = values.get(first..).unwrap_or(&[]);
         for score in scores {
@@ -137,9 +139,9 @@ fn mix<V: Lanes>(scores: &[f32], values: &[f32], stride: usize, out: &mut [f32])
         for (out, acc) in out.chunks_mut(V::WIDTH).zip([a, b, c, d]) {
             acc.store(out);
         }
-        first = first.wrapping_add(4 * V::WIDTH);
+        first = first.wrapping_add(run);
     }
-    for out in wide.into_remainder().chunks_mut(V::WIDTH) {
+    for out in rest.chunks_mut(V::WIDTH) {
         let mut acc = V::load(out);
         let mut value = values.get(first..).unwrap_or(&[]);
         for score in scores {

@@ -14,6 +14,7 @@
 //! times too large, and the sums are shifted once per block. The largest, 8 columns * 15 * 32767 * 256, fits an i32.
 
 use super::SimdLanes;
+use crate::bytes::rows;
 use crate::container::DType;
 use crate::container::directory::{BLOCK_COLS, GROUP_ROWS};
 use crate::kernels::codes::Codes;
@@ -176,9 +177,9 @@ fn add_nibbles([sum, sum16, sum256]: [v128; 3], w: v128, codes: [v128; 4]) -> [v
 /// The same for an f32 matrix.
 pub fn matmul_f32(w: &Floats<'_>, x: &[f32], out: &Tile<'_>, groups: Range<usize>) {
     for group in groups {
-        for (token, x) in x.chunks_exact(w.cols.max(1)).take(out.tokens).enumerate() {
+        for (token, x) in rows(x, w.cols).take(out.tokens).enumerate() {
             let mut acc = [0.0; GROUP_ROWS];
-            for (acc, row) in acc.iter_mut().zip(w.rows_of(group).chunks_exact(w.cols.max(1))) {
+            for (acc, row) in acc.iter_mut().zip(rows(w.rows_of(group), w.cols)) {
                 *acc = SimdLanes::dot16(row, x);
             }
             out.put(token, group, &acc);
