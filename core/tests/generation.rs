@@ -364,7 +364,7 @@ fn ill_formed_text_from_a_host_touches_nothing() {
     let tokenizer = *g.tokenizer();
     let (mut scratch, mut ids) = (vec![0; tokenizer.scratch_words(text.len())], vec![0; tokenizer.max_ids(text.len())]);
     let error = tokenizer.encode(text, Encode::default(), &mut scratch, &mut ids).unwrap_err();
-    assert_eq!((error.code, error.offset), (Code::InvalidUtf8, Some(3)));
+    assert_eq!((error.code, error.offset()), (Code::InvalidUtf8, Some(3)));
     assert_eq!(g.session().kv_len(), held);
     assert_eq!(finish(&mut g, PROMPT, &limits), expected);
 }

@@ -218,7 +218,7 @@ impl Dialogue<'_, '_, '_> {
                     format!(
                         "the message is too long: with the system message it makes {} tokens, and a prompt may have \
                          {limit} of {context} positions: see --context",
-                        error.offset.unwrap_or(0)
+                        error.offset().unwrap_or(0)
                     ),
                 ),
                 _ => Failure::new(Kind::Malformed, Refused::of(self.template, refusal, talk.message(&refusal)).message),
