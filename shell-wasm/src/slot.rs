@@ -18,27 +18,16 @@ static SLOT: Slot = Slot { taken: AtomicBool::new(false), runtime: UnsafeCell::n
 
 /// Runs `work` on the runtime and gives the number of its result.
 ///
+/// `work` is called once. It comes by reference, so that the lock is not repeated in each function of the ABI.
+///
 /// A call that comes while another is under way gets `Busy`. A trap inside `work` leaves the lock taken for good, so a
 /// runtime that may be inconsistent is never entered again.
-pub fn with(work: impl FnOnce(&mut Runtime) -> Result<(), Error>) -> u32 {
-    match enter() {
-        Some(runtime) => leave(work(runtime)),
-        None => fault::record(Error::new(Code::Busy)),
-    }
-}
-
-// Apart from the work, so that they are not repeated in each function of the ABI.
-#[inline(never)]
-fn enter() -> Option<&'static mut Runtime> {
+pub fn with(work: &mut dyn FnMut(&mut Runtime) -> Result<(), Error>) -> u32 {
     if SLOT.taken.swap(true, Ordering::Acquire) {
-        return None;
+        return fault::record(Error::new(Code::Busy));
     }
     // SAFETY: `taken` was false, so no other reference to the runtime lives.
-    Some(unsafe { &mut *SLOT.runtime.get() })
-}
-
-#[inline(never)]
-fn leave(result: Result<(), Error>) -> u32 {
+    let result = work(unsafe { &mut *SLOT.runtime.get() });
     SLOT.taken.store(false, Ordering::Release);
     fault::number(result)
 }
