@@ -1,9 +1,8 @@
 //! Syntax tree to program: statements, and the variables they use.
 
 use super::Fault;
-use super::ast::{Expr, Param, Stmt, StmtKind, Target};
+use super::ast::{Expr, Stmt, StmtKind, Target};
 use super::library;
-use super::names::NAMES;
 use super::scope::{Load, Scopes, Variable, reads};
 use std::collections::{BTreeSet, HashMap};
 use tinyrustlm_core::template::names::UNSUPPORTED;
@@ -60,21 +59,21 @@ pub(super) struct Loop {
 /// Compiles one template.
 pub struct Codegen {
     pub(super) out: Output,
-    constants: HashMap<String, u16>,
-    scopes: Scopes,
+    pub(super) constants: HashMap<String, u16>,
+    pub(super) scopes: Scopes,
     /// Slots of each function so far, and the function that encloses it.
-    functions: Vec<(u16, Option<usize>)>,
-    function: usize,
-    slots: HashMap<Variable, u16>,
-    loops: Vec<Loop>,
+    pub(super) functions: Vec<(u16, Option<usize>)>,
+    pub(super) function: usize,
+    pub(super) slots: HashMap<Variable, u16>,
+    pub(super) loops: Vec<Loop>,
     pub(super) soft: bool,
     /// Functions of the library in use, and those of them that are not compiled yet.
-    used: HashMap<String, u16>,
-    waiting: Vec<String>,
+    pub(super) used: HashMap<String, u16>,
+    pub(super) waiting: Vec<String>,
 }
 
 impl Codegen {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             out: Output { hooks: [UNSUPPORTED; 2], ..Output::default() },
             constants: HashMap::new(),
@@ -100,58 +99,6 @@ impl Codegen {
         codegen.out.slots = codegen.functions[0].0;
         codegen.library()?;
         Ok(codegen.out)
-    }
-
-    /// Compiles a function of the library and what it calls, for its tests.
-    #[cfg(test)]
-    pub fn compile_library(name: &str) -> Result<Output, Fault> {
-        let mut codegen = Self::new();
-        codegen.function(name)?;
-        codegen.library()?;
-        Ok(codegen.out)
-    }
-
-    /// Compiles what the program needs of the library behind it. A method that the program does not name is not there.
-    fn library(&mut self) -> Result<(), Fault> {
-        self.out.library = self.here();
-        let mut names = Vec::new();
-        for (name, ..) in NAMES {
-            let method = format!("method_{name}");
-            let known = self.constants.contains_key(*name) && library::functions().contains_key(&method);
-            let function = if known { self.function(&method)? } else { UNSUPPORTED };
-            names.push((self.constant(0, name)?, function));
-        }
-        self.out.names = names;
-        (self.scopes, self.slots) = Default::default();
-        self.scopes.flat = true;
-        while let Some(name) = self.waiting.pop() {
-            let Some((params, body)) = library::functions().get(&name) else {
-                return Err(Fault::unsupported(0, format!("the function `{name}`")));
-            };
-            self.function = self.functions.len();
-            self.functions.push((0, None));
-            self.function_body(0, self.used[&name], params, body)?;
-        }
-        Ok(())
-    }
-
-    /// Number of a function of the library.
-    pub(super) fn function(&mut self, name: &str) -> Result<u16, Fault> {
-        if let Some(index) = self.used.get(name) {
-            return Ok(*index);
-        }
-        let index = Self::count(0, self.out.macros.len())?;
-        self.out.macros.push(Macro::default());
-        self.used.insert(name.to_owned(), index);
-        self.waiting.push(name.to_owned());
-        Ok(index)
-    }
-
-    /// Calls a function of the library that finds all its parameters on the stack.
-    pub(super) fn call_library(&mut self, name: &str) -> Result<(), Fault> {
-        let function = self.function(name)?;
-        self.op16(op::LIBRARY, function);
-        Ok(())
     }
 
     /// Whether the library is being compiled.
@@ -240,13 +187,13 @@ impl Codegen {
     }
 
     /// A new slot of the running function.
-    fn fresh(&mut self, function: usize) -> Result<u16, Fault> {
+    pub(super) fn fresh(&mut self, function: usize) -> Result<u16, Fault> {
         let next = &mut self.functions[function].0;
         *next = next.checked_add(1).ok_or(Fault::unsupported(0, "so many variables"))?;
         Ok(*next - 1)
     }
 
-    fn slot(&mut self, variable: &Variable) -> Result<u16, Fault> {
+    pub(super) fn slot(&mut self, variable: &Variable) -> Result<u16, Fault> {
         if let Some(slot) = self.slots.get(variable) {
             return Ok(*slot);
         }
@@ -299,7 +246,7 @@ impl Codegen {
     }
 
     /// Gives the innermost scope's variables their first values.
-    fn enter(&mut self) -> Result<(), Fault> {
+    pub(super) fn enter(&mut self) -> Result<(), Fault> {
         for (variable, load) in self.scopes.top().loads.clone() {
             let slot = self.slot(&variable)?;
             if self.in_library() {
@@ -366,7 +313,7 @@ impl Codegen {
         Ok(())
     }
 
-    fn body(&mut self, body: &[Stmt]) -> Result<(), Fault> {
+    pub(super) fn body(&mut self, body: &[Stmt]) -> Result<(), Fault> {
         body.iter().try_for_each(|stmt| self.stmt(stmt))
     }
 
@@ -674,83 +621,6 @@ impl Codegen {
     fn end_loop(&mut self) {
         let breaks = self.loops.pop().map_or(Vec::new(), |done| done.breaks);
         breaks.into_iter().for_each(|jump| self.land(jump));
-    }
-
-    /// Compiles a macro or call block as a function, aside from the way; gives its number.
-    fn function_of(&mut self, at: usize, params: &[Param], body: &[Stmt]) -> Result<u16, Fault> {
-        let index = Self::count(at, self.out.macros.len())?;
-        self.out.macros.push(Macro::default());
-        let past = self.jump(&[op::JUMP]);
-        let outer = (self.function, std::mem::take(&mut self.loops), std::mem::replace(&mut self.soft, false));
-        self.function = self.functions.len();
-        self.functions.push((0, Some(outer.0)));
-        self.function_body(at, index, params, body)?;
-        (self.function, self.loops, self.soft) = outer;
-        self.land(past);
-        Ok(index)
-    }
-
-    /// Compiles the function that is number `index`, in a scope of its own.
-    fn function_body(&mut self, at: usize, index: u16, params: &[Param], body: &[Stmt]) -> Result<(), Fault> {
-        let entry = self.here();
-        self.scopes.push(self.function);
-        let given = |name: &str| params.iter().any(|(param, _)| param == name);
-        let first_param = Self::count(at, self.out.params.len())?;
-        for (name, _) in params {
-            // Python's methods have few parameters with a name.
-            let named = !self.in_library() || library::NAMED.contains(&name.as_str());
-            let constant = self.constant(at, if named { name } else { "" })?;
-            self.out.params.push(constant);
-        }
-        self.scopes.params(params);
-        let mut flags = 0;
-        for (name, _) in params {
-            let variable = self.scopes.find(name).unwrap_or_default();
-            self.slot(&variable)?;
-        }
-        for (bit, name) in [(1, "caller"), (2, "kwargs"), (4, "varargs")] {
-            let slot = self.fresh(self.function)?;
-            if reads(body, name) && !given(name) {
-                flags |= bit;
-                let variable = self.scopes.parameter(name);
-                self.slots.insert(variable, slot);
-                if bit == 1 {
-                    let constant = self.constant(at, name)?;
-                    self.out.params.push(constant);
-                }
-            } else if bit == 1 && reads(body, name) && params.iter().any(|(p, default)| p == name && default.is_none())
-            {
-                return Err(Fault::syntax(at, "a parameter `caller` needs a default"));
-            }
-        }
-        self.scopes.body(body);
-        if !self.in_library() {
-            self.op(op::CAPTURE);
-        }
-        self.enter()?;
-        for (slot, (_, default)) in params.iter().enumerate() {
-            let slot = Self::count(at, slot)?;
-            if let Some(default) = default {
-                let mut given = vec![op::JUMP_GIVEN];
-                given.extend(slot.to_le_bytes());
-                let given = self.jump(&given);
-                self.expr(default)?;
-                self.op16(op::STORE, slot);
-                self.land(given);
-            }
-        }
-        self.body(body)?;
-        if self.in_library() {
-            self.op8(op::LITERAL, literal::UNDEFINED);
-        } else {
-            self.op(op::CAPTURED);
-        }
-        self.op(op::RESULT);
-        self.scopes.pop();
-        let slots = self.functions[self.function].0;
-        self.out.macros[index as usize] =
-            Macro { entry, slots, params: Self::count(at, params.len())?, first_param, flags };
-        Ok(())
     }
 }
 

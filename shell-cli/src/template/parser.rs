@@ -1,9 +1,8 @@
-//! Tokens to a syntax tree: the reference's grammar, its precedences included.
+//! Tokens to a syntax tree: statements.
 
 use super::Fault;
-use super::ast::{Args, Expr, ExprKind, Param, Stmt, StmtKind, Target};
+use super::ast::{Expr, ExprKind, Param, Stmt, StmtKind, Target};
 use super::lexer::{Kind, Token};
-use tinyrustlm_core::template::op::{binary, compare};
 
 /// Deepest nesting of expressions and of statements.
 const MAX_DEPTH: usize = 120;
@@ -11,17 +10,17 @@ const MAX_DEPTH: usize = 120;
 /// Reads the tokens of one template.
 pub struct Parser<'t> {
     tokens: &'t [Token],
-    at: usize,
+    pub(super) at: usize,
     depth: usize,
     /// Whether the library's own statements are known.
     library: bool,
 }
 
-fn is(token: &Token, op: &str) -> bool {
+pub(super) fn is(token: &Token, op: &str) -> bool {
     matches!(token.kind, Kind::Op(o) if o == op)
 }
 
-fn named(token: &Token, name: &str) -> bool {
+pub(super) fn named(token: &Token, name: &str) -> bool {
     matches!(&token.kind, Kind::Name(n) if n == name)
 }
 
@@ -36,11 +35,11 @@ impl<'t> Parser<'t> {
         Self { library: true, ..Self::new(tokens) }
     }
 
-    fn peek(&self) -> &'t Token {
+    pub(super) fn peek(&self) -> &'t Token {
         &self.tokens[self.at.min(self.tokens.len() - 1)]
     }
 
-    fn look(&self) -> &'t Token {
+    pub(super) fn look(&self) -> &'t Token {
         &self.tokens[(self.at + 1).min(self.tokens.len() - 1)]
     }
 
@@ -50,19 +49,19 @@ impl<'t> Parser<'t> {
         token
     }
 
-    fn skip(&mut self, op: &str) -> bool {
+    pub(super) fn skip(&mut self, op: &str) -> bool {
         let hit = is(self.peek(), op);
         self.at += hit as usize;
         hit
     }
 
-    fn skip_name(&mut self, name: &str) -> bool {
+    pub(super) fn skip_name(&mut self, name: &str) -> bool {
         let hit = named(self.peek(), name);
         self.at += hit as usize;
         hit
     }
 
-    fn unexpected<T>(&self, wanted: &str) -> Result<T, Fault> {
+    pub(super) fn unexpected<T>(&self, wanted: &str) -> Result<T, Fault> {
         let found = match &self.peek().kind {
             Kind::Data(_) => "text".to_owned(),
             Kind::Name(name) => format!("`{name}`"),
@@ -76,11 +75,11 @@ impl<'t> Parser<'t> {
         Err(Fault::syntax(self.peek().at, format!("expected {wanted}, found {found}")))
     }
 
-    fn expect(&mut self, op: &str) -> Result<(), Fault> {
+    pub(super) fn expect(&mut self, op: &str) -> Result<(), Fault> {
         if self.skip(op) { Ok(()) } else { self.unexpected(&format!("`{op}`")) }
     }
 
-    fn name(&mut self) -> Result<String, Fault> {
+    pub(super) fn name(&mut self) -> Result<String, Fault> {
         match &self.peek().kind {
             Kind::Name(name) => {
                 self.at += 1;
@@ -98,7 +97,7 @@ impl<'t> Parser<'t> {
         self.unexpected("the end of the tag")
     }
 
-    fn deeper<T>(&mut self, parse: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
+    pub(super) fn deeper<T>(&mut self, parse: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
         if self.depth >= MAX_DEPTH {
             return Err(Fault::unsupported(self.peek().at, format!("nesting deeper than {MAX_DEPTH}")));
         }
@@ -108,7 +107,7 @@ impl<'t> Parser<'t> {
         result
     }
 
-    fn expr(&self, at: usize, kind: ExprKind) -> Result<Expr, Fault> {
+    pub(super) fn expr(&self, at: usize, kind: ExprKind) -> Result<Expr, Fault> {
         let expr = Expr::new(at, kind);
         if expr.depth > MAX_DEPTH {
             return Err(Fault::unsupported(at, format!("an expression deeper than {MAX_DEPTH}")));
@@ -340,390 +339,10 @@ impl<'t> Parser<'t> {
         Ok(Target::Name(name))
     }
 
-    fn is_tuple_end(&self, ends: &[&str]) -> bool {
+    pub(super) fn is_tuple_end(&self, ends: &[&str]) -> bool {
         let token = self.peek();
         matches!(token.kind, Kind::VariableEnd | Kind::BlockEnd)
             || is(token, ")")
             || ends.iter().any(|end| named(token, end))
-    }
-
-    /// One expression, or several with commas between as a tuple.
-    fn tuple(&mut self, conditional: bool, ends: &[&str], parentheses: bool) -> Result<Expr, Fault> {
-        let at = self.peek().at;
-        let mut items = Vec::new();
-        let mut tuple = false;
-        loop {
-            if !items.is_empty() {
-                self.expect(",")?;
-            }
-            if self.is_tuple_end(ends) {
-                break;
-            }
-            items.push(self.expression(conditional)?);
-            if !is(self.peek(), ",") {
-                break;
-            }
-            tuple = true;
-        }
-        if !tuple {
-            match items.pop() {
-                Some(item) => return Ok(item),
-                None if !parentheses => return self.unexpected("an expression"),
-                None => {}
-            }
-        }
-        self.expr(at, ExprKind::Tuple(items))
-    }
-
-    fn expression(&mut self, conditional: bool) -> Result<Expr, Fault> {
-        self.deeper(|parser| if conditional { parser.conditional() } else { parser.or() })
-    }
-
-    fn conditional(&mut self) -> Result<Expr, Fault> {
-        let mut expr = self.or()?;
-        while self.skip_name("if") {
-            let test = self.or()?;
-            let otherwise = if self.skip_name("else") { Some(self.deeper(Self::conditional)?) } else { None };
-            expr = self.expr(expr.at, ExprKind::Cond(test, expr, otherwise))?;
-        }
-        Ok(expr)
-    }
-
-    fn or(&mut self) -> Result<Expr, Fault> {
-        let mut left = self.and()?;
-        while self.skip_name("or") {
-            let right = self.and()?;
-            left = self.expr(left.at, ExprKind::Or(left, right))?;
-        }
-        Ok(left)
-    }
-
-    fn and(&mut self) -> Result<Expr, Fault> {
-        let mut left = self.not()?;
-        while self.skip_name("and") {
-            let right = self.not()?;
-            left = self.expr(left.at, ExprKind::And(left, right))?;
-        }
-        Ok(left)
-    }
-
-    fn not(&mut self) -> Result<Expr, Fault> {
-        let at = self.peek().at;
-        if self.skip_name("not") {
-            let inner = self.deeper(Self::not)?;
-            return self.expr(at, ExprKind::Not(inner));
-        }
-        self.compare()
-    }
-
-    fn compare(&mut self) -> Result<Expr, Fault> {
-        let first = self.sum()?;
-        let mut rest = Vec::new();
-        loop {
-            let op = match &self.peek().kind {
-                Kind::Op("==") => compare::EQ,
-                Kind::Op("!=") => compare::NE,
-                Kind::Op("<") => compare::LT,
-                Kind::Op("<=") => compare::LE,
-                Kind::Op(">") => compare::GT,
-                Kind::Op(">=") => compare::GE,
-                Kind::Name(name) if name == "in" => compare::IN,
-                Kind::Name(name) if name == "not" && named(self.look(), "in") => {
-                    self.at += 1;
-                    compare::NOT_IN
-                }
-                _ => break,
-            };
-            self.at += 1;
-            rest.push((op, self.sum()?));
-        }
-        if rest.is_empty() { Ok(first) } else { self.expr(first.at, ExprKind::Compare(first, rest)) }
-    }
-
-    fn binary(&mut self, ops: &[(&str, u8)], operand: fn(&mut Self) -> Result<Expr, Fault>) -> Result<Expr, Fault> {
-        let mut left = operand(self)?;
-        while let Some((_, op)) = ops.iter().find(|(text, _)| is(self.peek(), text)) {
-            self.at += 1;
-            let right = operand(self)?;
-            left = self.expr(left.at, ExprKind::Binary(*op, left, right))?;
-        }
-        Ok(left)
-    }
-
-    fn sum(&mut self) -> Result<Expr, Fault> {
-        self.binary(&[("+", binary::ADD), ("-", binary::SUB)], Self::concat)
-    }
-
-    fn concat(&mut self) -> Result<Expr, Fault> {
-        let at = self.peek().at;
-        let mut items = vec![self.product()?];
-        while self.skip("~") {
-            items.push(self.product()?);
-        }
-        match items.pop() {
-            Some(only) if items.is_empty() => Ok(only),
-            last => {
-                items.extend(last);
-                self.expr(at, ExprKind::Concat(items))
-            }
-        }
-    }
-
-    fn product(&mut self) -> Result<Expr, Fault> {
-        let ops = [("*", binary::MUL), ("/", binary::DIV), ("//", binary::FLOORDIV), ("%", binary::MOD)];
-        self.binary(&ops, Self::power)
-    }
-
-    fn power(&mut self) -> Result<Expr, Fault> {
-        // To the left, unlike in Python.
-        self.binary(&[("**", binary::POW)], |parser| parser.unary(true))
-    }
-
-    fn unary(&mut self, filters: bool) -> Result<Expr, Fault> {
-        let at = self.peek().at;
-        let node = if self.skip("-") {
-            let inner = self.deeper(|parser| parser.unary(false))?;
-            self.expr(at, ExprKind::Neg(inner))?
-        } else if self.skip("+") {
-            let inner = self.deeper(|parser| parser.unary(false))?;
-            self.expr(at, ExprKind::Pos(inner))?
-        } else {
-            self.primary()?
-        };
-        let node = self.postfix(node)?;
-        if filters { self.filter_expr(node) } else { Ok(node) }
-    }
-
-    fn primary(&mut self) -> Result<Expr, Fault> {
-        let token = self.peek();
-        let at = token.at;
-        let kind = match &token.kind {
-            Kind::Name(name) => {
-                self.at += 1;
-                match name.as_str() {
-                    "true" | "True" => ExprKind::Bool(true),
-                    "false" | "False" => ExprKind::Bool(false),
-                    "none" | "None" => ExprKind::None,
-                    _ => ExprKind::Name(name.clone()),
-                }
-            }
-            Kind::Str(_) => {
-                let mut text = String::new();
-                while let Kind::Str(part) = &self.peek().kind {
-                    text.push_str(part);
-                    self.at += 1;
-                }
-                ExprKind::Str(text)
-            }
-            Kind::Int(value) => {
-                self.at += 1;
-                ExprKind::Int(*value)
-            }
-            Kind::Float(value) => {
-                self.at += 1;
-                ExprKind::Float(*value)
-            }
-            Kind::Op("(") => {
-                self.at += 1;
-                let inner = self.tuple(true, &[], true)?;
-                self.expect(")")?;
-                return Ok(inner);
-            }
-            Kind::Op("[") => {
-                self.at += 1;
-                let mut items = Vec::new();
-                while !self.skip("]") {
-                    if !items.is_empty() {
-                        self.expect(",")?;
-                        if self.skip("]") {
-                            break;
-                        }
-                    }
-                    items.push(self.expression(true)?);
-                }
-                ExprKind::List(items)
-            }
-            Kind::Op("{") => {
-                self.at += 1;
-                let mut pairs = Vec::new();
-                while !self.skip("}") {
-                    if !pairs.is_empty() {
-                        self.expect(",")?;
-                        if self.skip("}") {
-                            break;
-                        }
-                    }
-                    let key = self.expression(true)?;
-                    self.expect(":")?;
-                    pairs.push((key, self.expression(true)?));
-                }
-                ExprKind::Dict(pairs)
-            }
-            _ => return self.unexpected("an expression"),
-        };
-        self.expr(at, kind)
-    }
-
-    fn postfix(&mut self, mut node: Expr) -> Result<Expr, Fault> {
-        loop {
-            node = match self.peek().kind {
-                Kind::Op(".") | Kind::Op("[") => self.subscript(node)?,
-                Kind::Op("(") => self.call(node)?,
-                _ => return Ok(node),
-            };
-        }
-    }
-
-    fn filter_expr(&mut self, mut node: Expr) -> Result<Expr, Fault> {
-        loop {
-            node = match &self.peek().kind {
-                Kind::Op("|") => self.filters(Some(node))?,
-                Kind::Name(name) if name == "is" => self.test(node)?,
-                Kind::Op("(") => self.call(node)?,
-                _ => return Ok(node),
-            };
-        }
-    }
-
-    fn call(&mut self, node: Expr) -> Result<Expr, Fault> {
-        let at = node.at;
-        let args = self.args()?;
-        self.expr(at, ExprKind::Call(node, args))
-    }
-
-    fn subscript(&mut self, node: Expr) -> Result<Expr, Fault> {
-        let at = self.peek().at;
-        if self.skip(".") {
-            return match &self.peek().kind {
-                Kind::Name(name) => {
-                    self.at += 1;
-                    self.expr(at, ExprKind::Attr(node, name.clone()))
-                }
-                Kind::Int(index) => {
-                    let key = self.expr(self.peek().at, ExprKind::Int(*index))?;
-                    self.at += 1;
-                    self.expr(at, ExprKind::Item(node, key))
-                }
-                _ => self.unexpected("a name or number"),
-            };
-        }
-        self.expect("[")?;
-        let start = self.peek().at;
-        let first = if is(self.peek(), ":") { None } else { Some(self.expression(true)?) };
-        if self.skip(":") {
-            let end = |parser: &Self| is(parser.peek(), "]") || is(parser.peek(), ",");
-            let second = if is(self.peek(), ":") || end(self) { None } else { Some(self.expression(true)?) };
-            let third = if self.skip(":") && !end(self) { Some(self.expression(true)?) } else { None };
-            if is(self.peek(), ",") {
-                return Err(Fault::unsupported(start, "a slice inside a tuple"));
-            }
-            self.expect("]")?;
-            return self.expr(at, ExprKind::Slice(node, [first, second, third]));
-        }
-        let Some(mut key) = first else { return self.unexpected("an expression") };
-        if is(self.peek(), ",") {
-            let mut items = vec![key];
-            while self.skip(",") {
-                if is(self.peek(), "]") {
-                    break;
-                }
-                items.push(self.expression(true)?);
-            }
-            key = self.expr(start, ExprKind::Tuple(items))?;
-        }
-        self.expect("]")?;
-        self.expr(at, ExprKind::Item(node, key))
-    }
-
-    fn args(&mut self) -> Result<Args, Fault> {
-        let at = self.peek().at;
-        self.expect("(")?;
-        let mut args = Args::default();
-        let mut comma = false;
-        let bad = || Err(Fault::syntax(at, "invalid order of arguments"));
-        while !self.skip(")") {
-            if comma {
-                self.expect(",")?;
-                if self.skip(")") {
-                    break;
-                }
-            }
-            comma = true;
-            if self.skip("*") {
-                if args.spread.is_some() || args.spread_named.is_some() {
-                    return bad();
-                }
-                args.spread = Some(self.expression(true)?);
-            } else if self.skip("**") {
-                if args.spread_named.is_some() {
-                    return bad();
-                }
-                args.spread_named = Some(self.expression(true)?);
-            } else if matches!(self.peek().kind, Kind::Name(_)) && is(self.look(), "=") {
-                if args.spread_named.is_some() {
-                    return bad();
-                }
-                let name = self.name()?;
-                self.at += 1;
-                args.named.push((name, self.expression(true)?));
-            } else {
-                if args.spread.is_some() || args.spread_named.is_some() || !args.named.is_empty() {
-                    return bad();
-                }
-                args.positional.push(self.expression(true)?);
-            }
-        }
-        Ok(args)
-    }
-
-    fn dotted(&mut self) -> Result<String, Fault> {
-        let mut name = self.name()?;
-        while self.skip(".") {
-            name = format!("{name}.{}", self.name()?);
-        }
-        Ok(name)
-    }
-
-    /// One filter, its name next.
-    fn filter(&mut self, node: Option<Expr>) -> Result<Expr, Fault> {
-        let at = self.peek().at;
-        let name = self.dotted()?;
-        let args = if is(self.peek(), "(") { self.args()? } else { Args::default() };
-        self.expr(at, ExprKind::Filter(node, name, args))
-    }
-
-    /// Filters, a `|` next.
-    fn filters(&mut self, node: Option<Expr>) -> Result<Expr, Fault> {
-        self.expect("|")?;
-        let mut node = self.filter(node)?;
-        while self.skip("|") {
-            node = self.filter(Some(node))?;
-        }
-        Ok(node)
-    }
-
-    fn test(&mut self, node: Expr) -> Result<Expr, Fault> {
-        self.at += 1;
-        let at = self.peek().at;
-        let negated = self.skip_name("not");
-        let name = self.dotted()?;
-        let mut args = Args::default();
-        let token = self.peek();
-        let operand = match &token.kind {
-            Kind::Name(name) => !matches!(name.as_str(), "else" | "or" | "and"),
-            Kind::Str(_) | Kind::Int(_) | Kind::Float(_) | Kind::Op("[" | "{") => true,
-            _ => false,
-        };
-        if is(token, "(") {
-            args = self.args()?;
-        } else if operand {
-            if named(token, "is") {
-                return Err(Fault::syntax(token.at, "tests cannot be chained with `is`"));
-            }
-            let primary = self.primary()?;
-            args.positional.push(self.postfix(primary)?);
-        }
-        let test = self.expr(at, ExprKind::Test(node, name, args))?;
-        if negated { self.expr(at, ExprKind::Not(test)) } else { Ok(test) }
     }
 }
