@@ -6,6 +6,7 @@ use crate::container::Container;
 use crate::container::{DType, directory, header};
 use crate::error::Code;
 use crate::model::{Model, SamplingDefaults, config, sampling};
+use std::sync::OnceLock;
 use std::vec;
 use std::vec::Vec;
 
@@ -14,7 +15,10 @@ struct File(Vec<u8>);
 
 impl File {
     fn sound() -> Self {
-        Self::of(&Builder { sampling: Some(SamplingDefaults::default()), ..Builder::least() })
+        // Built once: an interpreter takes seconds for it.
+        static SOUND: OnceLock<Vec<u8>> = OnceLock::new();
+        let build = || Self::of(&Builder { sampling: Some(SamplingDefaults::default()), ..Builder::least() }).0;
+        Self(SOUND.get_or_init(build).clone())
     }
 
     fn of(builder: &Builder) -> Self {
