@@ -223,6 +223,9 @@ fn ask(question: fn(&Runtime) -> usize) -> usize {
     answer
 }
 
-fn with_bytes(ptr: *const u8, len: usize, work: &mut dyn FnMut(&mut Runtime, &[u8]) -> Result<(), Error>) -> u32 {
+/// What a call does with the bytes it was given.
+type OnBytes<'w> = &'w mut dyn FnMut(&mut Runtime, &[u8]) -> Result<(), Error>;
+
+fn with_bytes(ptr: *const u8, len: usize, work: OnBytes<'_>) -> u32 {
     slot::with(&mut |runtime| work(runtime, fault::bytes_of(ptr, len)?))
 }
