@@ -178,13 +178,13 @@ pub mod native {
     pub const STRIP: u8 = 4;
     /// text, 0 lower 1 upper 2 title, first character, end; without these all of it
     pub const CASE: u8 = 5;
-    /// text, old, new, how often; [`INHERIT`](replace::INHERIT): everywhere
+    /// text, old, new, how often; [`INHERIT`](super::replace::INHERIT): everywhere
     pub const REPLACE: u8 = 6;
-    /// text, separator or None, how often, one of [`mod@split`]; from the right pieces come last to first
+    /// text, separator or None, how often, one of [`split`](mod@super::split); from the right pieces come last to first
     pub const SPLIT: u8 = 7;
     /// items, separator, whether items are converted
     pub const JOIN: u8 = 8;
-    /// text, part, one of [`mod@find`]: the character where it is, or -1
+    /// text, part, one of [`find`](mod@super::find): the character where it is, or -1
     pub const FIND: u8 = 9;
     /// x, ensure_ascii, indent, separators
     pub const JSON: u8 = 10;
