@@ -2,10 +2,12 @@
 //!
 //! Runs on a small converted model; with `SLM_MODEL` naming a file also on that one, in release.
 
+mod support;
+
 use std::path::Path;
 use std::sync::Mutex;
 use tinyrustlm::{Memory, ModelFile, detect};
-use tinyrustlm_cli::convert::{Options, Quant, convert};
+use tinyrustlm_cli::convert::Quant;
 use tinyrustlm_core::Code;
 use tinyrustlm_core::kernels::Serial;
 use tinyrustlm_core::memory::Block64;
@@ -23,20 +25,8 @@ fn options(limit: usize) -> PromptOptions<'static> {
 
 fn small_model(name: &str) -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let options = Options {
-        source: Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/families").join(name),
-        output: file.path().to_owned(),
-        quant: Quant::Auto,
-        context: None,
-        overrides: Vec::new(),
-        receipt: None,
-        drift: false,
-        calibration: None,
-        tensor_types: Vec::new(),
-        target_bytes: None,
-        require_band: None,
-    };
-    convert(&options, &mut |_| ()).unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/families").join(name);
+    support::run(&support::options(&source, file.path(), Quant::Auto)).unwrap();
     file
 }
 

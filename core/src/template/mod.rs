@@ -8,6 +8,7 @@
 mod access;
 mod arith;
 mod call;
+mod heap;
 mod json;
 pub mod names;
 mod native;

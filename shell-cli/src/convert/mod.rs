@@ -140,18 +140,19 @@ pub fn convert(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Summary, 
         records::sampling(&input.special.sampling),
     );
     let unwritten = vec![[0; 32]; tensors.len()];
+    let base = write::Parts {
+        architecture: &input.architecture,
+        tied,
+        special_count: input.tokenizer.special_count,
+        tokenizer: &input.tokenizer.section,
+        template: &input.template.section,
+        stops: &stops,
+        sampling: &sampling,
+        tensors: &[],
+        importance: &forward::Moments::new(),
+    };
     let lay_out = |tensors: &[(Destination, Encoding)], importance: &forward::Moments| {
-        let parts = write::Parts {
-            architecture: &input.architecture,
-            tied,
-            special_count: input.tokenizer.special_count,
-            tokenizer: &input.tokenizer.section,
-            template: &input.template.section,
-            stops: &stops,
-            sampling: &sampling,
-            tensors,
-            importance,
-        };
+        let parts = write::Parts { tensors, importance, ..base };
         let placeholder = provenance::encode(&record(tensors, &unwritten, empty))?;
         Ok::<_, Failure>((write::map(&parts, placeholder.len())?, placeholder))
     };
@@ -172,17 +173,7 @@ pub fn convert(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Summary, 
         }
     };
     let (map, placeholder) = lay_out(&tensors, &importance)?;
-    let parts = write::Parts {
-        architecture: &input.architecture,
-        tied,
-        special_count: input.tokenizer.special_count,
-        tokenizer: &input.tokenizer.section,
-        template: &input.template.section,
-        stops: &stops,
-        sampling: &sampling,
-        tensors: &tensors,
-        importance: &importance,
-    };
+    let parts = write::Parts { tensors: &tensors, importance: &importance, ..base };
     if let Some(target) = options.target_bytes.filter(|target| map.file_len() > *target) {
         return Err(refuse(
             Refusal::TargetTooSmall,

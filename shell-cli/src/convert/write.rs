@@ -15,7 +15,7 @@ use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
 use tinyrustlm_core::container::{DType, Entry, Fnv, Header, RESERVED, Xxh64, align_up, header};
 
 /// All that goes into a file but the tensors' bytes.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Parts<'a> {
     pub architecture: &'a Architecture,
     pub tied: bool,

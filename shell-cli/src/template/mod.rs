@@ -6,6 +6,7 @@
 mod ast;
 mod codegen;
 mod expr;
+mod filters;
 mod folder;
 mod functions;
 mod lexer;
@@ -16,6 +17,7 @@ mod parser;
 mod render;
 mod scope;
 mod source;
+mod statements;
 mod time;
 
 pub use folder::{Choice, from_folder};

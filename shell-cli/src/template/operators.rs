@@ -10,21 +10,7 @@ impl Parser<'_> {
     /// One expression, or several with commas between as a tuple.
     pub(super) fn tuple(&mut self, conditional: bool, ends: &[&str], parentheses: bool) -> Result<Expr, Fault> {
         let at = self.peek().at;
-        let mut items = Vec::new();
-        let mut tuple = false;
-        loop {
-            if !items.is_empty() {
-                self.expect(",")?;
-            }
-            if self.is_tuple_end(ends) {
-                break;
-            }
-            items.push(self.expression(conditional)?);
-            if !is(self.peek(), ",") {
-                break;
-            }
-            tuple = true;
-        }
+        let (mut items, tuple) = self.listed(ends, |parser| parser.expression(conditional))?;
         if !tuple {
             match items.pop() {
                 Some(item) => return Ok(item),

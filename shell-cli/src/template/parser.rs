@@ -293,8 +293,12 @@ impl<'t> Parser<'t> {
         Ok(params)
     }
 
-    /// What is assigned to: names, tuples of them, attributes of namespaces where allowed.
-    fn target(&mut self, ends: &[&str], attributes: bool) -> Result<Target, Fault> {
+    /// Items with commas between, and whether there is a comma at all: one item without is no tuple.
+    pub(super) fn listed<T>(
+        &mut self,
+        ends: &[&str],
+        mut item: impl FnMut(&mut Self) -> Result<T, Fault>,
+    ) -> Result<(Vec<T>, bool), Fault> {
         let mut items = Vec::new();
         let mut tuple = false;
         loop {
@@ -304,12 +308,18 @@ impl<'t> Parser<'t> {
             if self.is_tuple_end(ends) {
                 break;
             }
-            items.push(self.target_item(attributes)?);
+            items.push(item(self)?);
             if !is(self.peek(), ",") {
                 break;
             }
             tuple = true;
         }
+        Ok((items, tuple))
+    }
+
+    /// What is assigned to: names, tuples of them, attributes of namespaces where allowed.
+    fn target(&mut self, ends: &[&str], attributes: bool) -> Result<Target, Fault> {
+        let (mut items, tuple) = self.listed(ends, |parser| parser.target_item(attributes))?;
         match (tuple, items.pop()) {
             (false, Some(item)) => Ok(item),
             (true, Some(last)) => {

@@ -1,0 +1,145 @@
+//! Where the machine's values are: the stack, and the heap that only grows.
+
+use super::Fail;
+use super::value::{self, Value};
+use super::vm::Vm;
+use crate::error::Code;
+
+impl Vm<'_> {
+    pub(super) fn push(&mut self, item: Value) -> Result<(), Fail> {
+        match self.stack.get_mut(self.sp) {
+            Some(slot) => *slot = item.word(),
+            None => return self.fail(Code::TemplateStack),
+        }
+        self.sp = self.sp.wrapping_add(1);
+        Ok(())
+    }
+
+    pub(super) fn pop(&mut self) -> Result<Value, Fail> {
+        self.sp = self.sp.wrapping_sub(1);
+        self.stack_at(self.sp)
+    }
+
+    /// The value `below` the top of the stack; 0 is the top.
+    pub(super) fn peek(&self, below: usize) -> Result<Value, Fail> {
+        self.stack_at(self.sp.wrapping_sub(below).wrapping_sub(1))
+    }
+
+    pub(super) fn stack_at(&self, index: usize) -> Result<Value, Fail> {
+        match self.stack.get(index) {
+            Some(&word) => Ok(Value::from_word(word)),
+            None => self.fail(Code::TemplateDamaged),
+        }
+    }
+
+    pub(super) fn set_stack(&mut self, index: usize, item: Value) {
+        if let Some(slot) = self.stack.get_mut(index) {
+            *slot = item.word();
+        }
+    }
+
+    pub(super) fn heap_word(&self, index: usize) -> u64 {
+        self.heap.get(index).copied().unwrap_or(0)
+    }
+
+    pub(super) fn heap_at(&self, index: usize) -> Value {
+        Value::from_word(self.heap_word(index))
+    }
+
+    pub(super) fn set_heap(&mut self, index: usize, item: Value) {
+        if let Some(slot) = self.heap.get_mut(index) {
+            *slot = item.word();
+        }
+    }
+
+    /// A cell of the heap with one word.
+    fn cell(&mut self, kind: u8, word: u64) -> Result<Value, Fail> {
+        let at = self.alloc(1)?;
+        if let Some(slot) = self.heap.get_mut(at) {
+            *slot = word;
+        }
+        Ok(Value::new(kind, at, 0))
+    }
+
+    /// An integer as a value.
+    pub(super) fn integer(&mut self, number: i64) -> Result<Value, Fail> {
+        let small = Value::small(number);
+        if small.inline() == number { Ok(small) } else { self.cell(value::WIDE, number as u64) }
+    }
+
+    /// A float as a value.
+    pub(super) fn float(&mut self, number: f64) -> Result<Value, Fail> {
+        self.cell(value::FLOAT, number.to_bits())
+    }
+
+    /// The number of an integer or bool; 0 of anything else.
+    pub(super) fn int_of(&self, item: Value) -> i64 {
+        match item.kind() {
+            value::INT => item.inline(),
+            value::BOOL => item.at() as i64,
+            value::WIDE => self.heap_word(item.at()) as i64,
+            _ => 0,
+        }
+    }
+
+    /// A number as a float.
+    pub(super) fn float_of(&self, item: Value) -> f64 {
+        if item.kind() == value::FLOAT { f64::from_bits(self.heap_word(item.at())) } else { self.int_of(item) as f64 }
+    }
+
+    /// Copies values within the heap; the places may overlap.
+    pub(super) fn move_heap(&mut self, from: usize, to: usize, count: usize) {
+        for step in 0..count {
+            let offset = if to <= from { step } else { count.wrapping_sub(step).wrapping_sub(1) };
+            let word = self.heap_word(from.wrapping_add(offset));
+            if let Some(slot) = self.heap.get_mut(to.wrapping_add(offset)) {
+                *slot = word;
+            }
+        }
+    }
+
+    /// Takes `count` values of the heap.
+    pub(super) fn alloc(&mut self, count: usize) -> Result<usize, Fail> {
+        let at = self.top;
+        let end = at.checked_add(count).filter(|&end| end <= self.heap.len());
+        self.top = self.need(end, Code::TemplateMemory)?;
+        self.charge(count / 8)?;
+        Ok(at)
+    }
+
+    /// Moves the top `count` values of the stack into the heap.
+    pub(super) fn make_list(&mut self, kind: u8, count: usize) -> Result<Value, Fail> {
+        let at = self.alloc(count)?;
+        let first = self.sp.wrapping_sub(count);
+        for index in 0..count {
+            let item = self.stack_at(first.wrapping_add(index))?;
+            self.set_heap(at.wrapping_add(index), item);
+        }
+        self.sp = first;
+        Ok(Value::new(kind, at, count))
+    }
+
+    /// Moves the pairs of key and value from `first` to the top of the stack into a dict. A key that comes again replaces
+    /// the value and keeps the place.
+    pub(super) fn make_dict(&mut self, first: usize) -> Result<Value, Fail> {
+        let at = self.alloc(self.sp.saturating_sub(first))?;
+        let mut count = 0usize;
+        let mut index = first;
+        while index < self.sp {
+            let (key, item) = (self.stack_at(index)?, self.stack_at(index.wrapping_add(1))?);
+            index = index.wrapping_add(2);
+            let slot = match self.dict_find(Value::new(value::DICT, at, count), key)? {
+                Some(slot) => slot,
+                None => {
+                    let slot = at.wrapping_add(2 * count);
+                    self.set_heap(slot, key);
+                    count = count.wrapping_add(1);
+                    slot
+                }
+            };
+            self.set_heap(slot.wrapping_add(1), item);
+        }
+        self.sp = first;
+        Ok(Value::new(value::DICT, at, count))
+    }
+}
