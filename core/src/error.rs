@@ -5,22 +5,21 @@
 //! 300-399, sampler, stops, stream and generation 400-499, shells 500-599. The table of `SPEC.md` lists them all.
 
 use core::fmt;
+use core::num::NonZeroU64;
 
-/// What is wrong, and where. Sixteen bytes, so that a `Result` of it costs its callers little.
+/// What is wrong, and where: one word that is never zero, so that a `Result` of nothing else fits a register.
+///
+/// From the lowest bit: the number (10 bits), the index (21), the offset (33).
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Error {
-    /// `NO_OFFSET` where there is none.
-    offset: u64,
-    /// `NO_INDEX` where there is none.
-    index: u32,
-    /// The condition.
-    pub code: Code,
-}
+pub struct Error(NonZeroU64);
 
-const NO_OFFSET: u64 = u64::MAX;
-const NO_INDEX: u32 = u32::MAX;
+const INDEX: u32 = 10;
+const OFFSET: u32 = 31;
+/// All bits set: there is none. What is larger cannot be told and is left out.
+const NO_INDEX: u64 = (1 << (OFFSET - INDEX)) - 1;
+const NO_OFFSET: u64 = (1 << (64 - OFFSET)) - 1;
 
-const _: () = assert!(size_of::<Result<(), Error>>() == 16);
+const _: () = assert!(size_of::<Result<(), Error>>() == 8);
 
 // Never inlined: each of the many places that fail then costs one call.
 impl Error {
@@ -28,38 +27,54 @@ impl Error {
     #[cold]
     #[inline(never)]
     pub const fn new(code: Code) -> Self {
-        Self { offset: NO_OFFSET, index: NO_INDEX, code }
+        Self::of(u64::MAX << INDEX | code as u64)
     }
 
-    /// The same with the byte offset of the fault.
+    /// The same with the byte offset of the fault; with none from 8 GiB on.
     #[cold]
     #[inline(never)]
-    pub const fn at(mut self, offset: u64) -> Self {
-        self.offset = offset;
-        self
+    pub const fn at(self, offset: u64) -> Self {
+        let offset = if offset < NO_OFFSET { offset } else { NO_OFFSET };
+        Self::of(offset << OFFSET | self.0.get() & ((1 << OFFSET) - 1))
     }
 
-    /// The same with the index of what is concerned.
+    /// The same with the index of what is concerned; with none from 2^21 - 1 on.
     #[cold]
     #[inline(never)]
-    pub const fn entry(mut self, index: u32) -> Self {
-        self.index = index;
-        self
+    pub const fn entry(self, index: u32) -> Self {
+        let index = if (index as u64) < NO_INDEX { index as u64 } else { NO_INDEX };
+        Self::of(index << INDEX | self.0.get() & !(NO_INDEX << INDEX))
+    }
+
+    // A number is never zero, so neither is the word.
+    const fn of(word: u64) -> Self {
+        Self(match NonZeroU64::new(word) {
+            Some(word) => word,
+            None => NonZeroU64::MIN,
+        })
+    }
+
+    /// The condition.
+    pub fn code(self) -> Code {
+        let number = self.number();
+        Code::ALL.iter().copied().find(|&code| code as u32 == number).unwrap_or(Code::NullPointer)
     }
 
     /// Offset of the fault in the bytes concerned (file, text, JSON), where there is one.
     pub const fn offset(&self) -> Option<u64> {
-        if self.offset == NO_OFFSET { None } else { Some(self.offset) }
+        let offset = self.0.get() >> OFFSET;
+        if offset == NO_OFFSET { None } else { Some(offset) }
     }
 
     /// Index of what is concerned (directory entry, layer, token), where there is one.
     pub const fn index(&self) -> Option<u32> {
-        if self.index == NO_INDEX { None } else { Some(self.index) }
+        let index = self.0.get() >> INDEX & NO_INDEX;
+        if index == NO_INDEX { None } else { Some(index as u32) }
     }
 
     /// The error's number.
     pub const fn number(self) -> u32 {
-        self.code as u32
+        self.0.get() as u32 & ((1 << INDEX) - 1)
     }
 }
 
@@ -75,7 +90,7 @@ impl From<Code> for Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} ({self})", self.code)
+        write!(f, "{:?} ({self})", self.code())
     }
 }
 
@@ -516,5 +531,14 @@ mod tests {
         let error = Error::new(Code::NameHash);
         assert_eq!((error.offset(), error.index()), (None, None));
         assert_eq!((error.at(0).offset(), error.entry(0).index()), (Some(0), Some(0)));
+        let both = error.entry(7).at(1 << 32).entry(9);
+        assert_eq!((both.code(), both.offset(), both.index()), (Code::NameHash, Some(1 << 32), Some(9)));
+        let largest = error.at(NO_OFFSET - 1).entry(NO_INDEX as u32 - 1);
+        assert_eq!((largest.offset(), largest.index()), (Some(NO_OFFSET - 1), Some(NO_INDEX as u32 - 1)));
+        let beyond = error.at(u64::MAX).entry(u32::MAX);
+        assert_eq!((beyond.code(), beyond.offset(), beyond.index()), (Code::NameHash, None, None));
+        for code in Code::ALL {
+            assert_eq!((Error::new(*code).code(), Error::new(*code).at(3).entry(5).code()), (*code, *code));
+        }
     }
 }

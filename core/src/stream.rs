@@ -434,7 +434,7 @@ mod tests {
     #[test]
     fn a_short_buffer_changes_nothing() {
         let mut stream = Stream::new();
-        assert_eq!(stream.push(b"abc", &mut [0; 8]).unwrap_err().code, Code::OutputBufferExceeded);
+        assert_eq!(stream.push(b"abc", &mut [0; 8]).unwrap_err().code(), Code::OutputBufferExceeded);
         let mut out = [0; 9];
         assert_eq!(stream.push(b"abc", &mut out).unwrap().written, 3);
         assert_eq!(&out[..3], b"abc");
@@ -443,13 +443,13 @@ mod tests {
     #[test]
     fn bad_stop_strings_are_refused() {
         let mut stream = Stream::new();
-        assert_eq!(stream.add_stop(b"").unwrap_err().code, Code::InvalidStopString);
-        assert_eq!(stream.add_stop(&[b'a'; 257]).unwrap_err().code, Code::InvalidStopString);
+        assert_eq!(stream.add_stop(b"").unwrap_err().code(), Code::InvalidStopString);
+        assert_eq!(stream.add_stop(&[b'a'; 257]).unwrap_err().code(), Code::InvalidStopString);
         let ill = stream.add_stop(&[b'a', 0xFF]).unwrap_err();
-        assert_eq!((ill.code, ill.offset()), (Code::StopStringNotUtf8, Some(1)));
+        assert_eq!((ill.code(), ill.offset()), (Code::StopStringNotUtf8, Some(1)));
         for _ in 0..32 {
             stream.add_stop(b"x").unwrap();
         }
-        assert_eq!(stream.add_stop(b"x").unwrap_err().code, Code::TooManyStopStrings);
+        assert_eq!(stream.add_stop(b"x").unwrap_err().code(), Code::TooManyStopStrings);
     }
 }

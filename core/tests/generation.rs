@@ -173,7 +173,7 @@ fn prompt_and_output_never_exceed_the_context() {
     let (_, ids, stop) = finish(&mut g, &[65; 8], &limits);
     assert_eq!((ids.len(), stop), (0, StopReason::ContextFull));
     let error = g.begin(&[65; 9], 0, &limits).unwrap_err();
-    assert_eq!((error.code, error.index()), (Code::ContextExceeded, Some(9)));
+    assert_eq!((error.code(), error.index()), (Code::ContextExceeded, Some(9)));
     let (_, ids, stop) = finish(&mut g, PROMPT, &Limits { max_new_tokens: 0, ..limits });
     assert_eq!((ids.len(), stop), (0, StopReason::MaxOutput));
 }
@@ -212,7 +212,7 @@ fn a_cancelled_run_leaves_no_trace() {
         }
         g.cancel();
         assert_eq!(g.next(&Serial, None, &mut out).unwrap().stop, Some(StopReason::Cancelled));
-        assert_eq!(g.next(&Serial, None, &mut out).unwrap_err().code, Code::GenerationEnded);
+        assert_eq!(g.next(&Serial, None, &mut out).unwrap_err().code(), Code::GenerationEnded);
     }
     assert_eq!(finish(&mut g, PROMPT, &limits), expected);
 }
@@ -222,25 +222,25 @@ fn faults_are_numbered_and_nothing_is_lost() {
     let mut g = generation(&SamplerConfig::GREEDY, 64);
     let mut out = vec![0; g.room()];
     let limits = Limits::default();
-    assert_eq!(g.next(&Serial, None, &mut out).unwrap_err().code, Code::GenerationEnded);
-    assert_eq!(g.begin(&[], 0, &limits).unwrap_err().code, Code::EmptyPrompt);
+    assert_eq!(g.next(&Serial, None, &mut out).unwrap_err().code(), Code::GenerationEnded);
+    assert_eq!(g.begin(&[], 0, &limits).unwrap_err().code(), Code::EmptyPrompt);
     let error = g.begin(&[1, 260], 0, &limits).unwrap_err();
-    assert_eq!((error.code, error.index()), (Code::TokenRange, Some(1)));
+    assert_eq!((error.code(), error.index()), (Code::TokenRange, Some(1)));
     let wild = Limits { min_new_tokens: 2, max_new_tokens: 1, ..limits };
-    assert_eq!(g.begin(PROMPT, 0, &wild).unwrap_err().code, Code::InvalidMinimumLength);
+    assert_eq!(g.begin(PROMPT, 0, &wild).unwrap_err().code(), Code::InvalidMinimumLength);
     let wild = Limits { loops: Some(LoopRule { max_period: 65, repetitions: 2 }), ..limits };
-    assert_eq!(g.begin(PROMPT, 0, &wild).unwrap_err().code, Code::InvalidLoopRule);
-    assert_eq!(g.set_stops(&[260], std::iter::empty(), false).unwrap_err().code, Code::InvalidStopId);
+    assert_eq!(g.begin(PROMPT, 0, &wild).unwrap_err().code(), Code::InvalidLoopRule);
+    assert_eq!(g.set_stops(&[260], std::iter::empty(), false).unwrap_err().code(), Code::InvalidStopId);
     let bad = g.set_stops(&[], [b"ok".as_slice(), b""].into_iter(), false).unwrap_err();
-    assert_eq!((bad.code, bad.index()), (Code::InvalidStopString, Some(1)));
+    assert_eq!((bad.code(), bad.index()), (Code::InvalidStopString, Some(1)));
 
     g.begin(PROMPT, 0, &limits).unwrap();
-    assert_eq!(g.next(&Serial, None, &mut out[..8]).unwrap_err().code, Code::OutputBufferExceeded);
+    assert_eq!(g.next(&Serial, None, &mut out[..8]).unwrap_err().code(), Code::OutputBufferExceeded);
     assert!(g.is_running());
     g.next(&Serial, None, &mut out).unwrap();
     // A mask that allows nothing ends this generation and no other.
-    assert_eq!(g.next(&Serial, Some(&[0; 9]), &mut out).unwrap_err().code, Code::AllTokensMasked);
-    assert_eq!((g.stop(), g.error().map(|e| e.code)), (Some(StopReason::Error), Some(Code::AllTokensMasked)));
+    assert_eq!(g.next(&Serial, Some(&[0; 9]), &mut out).unwrap_err().code(), Code::AllTokensMasked);
+    assert_eq!((g.stop(), g.error().map(|e| e.code())), (Some(StopReason::Error), Some(Code::AllTokensMasked)));
     let limits = Limits { max_new_tokens: 4, ..limits };
     let again = finish(&mut g, PROMPT, &limits);
     assert_eq!(again, finish(&mut generation(&SamplerConfig::GREEDY, 64), PROMPT, &limits));
@@ -271,7 +271,7 @@ fn the_report_is_the_same_for_the_same_run() {
         let len = write_report(&g, &Shell::default(), &mut out).unwrap();
         reports.push(String::from_utf8(out[..len].to_vec()).unwrap());
         let error = write_report(&g, &Shell::default(), &mut out[..16]).unwrap_err();
-        assert_eq!((error.code, error.index()), (Code::OutputBufferExceeded, Some(len as u32)));
+        assert_eq!((error.code(), error.index()), (Code::OutputBufferExceeded, Some(len as u32)));
     }
     assert_eq!(reports[0], reports[1]);
     assert!(reports[0].starts_with("{\"transaction_id\":null,\"model_identity\":{\"checksum\":\""));
@@ -342,7 +342,7 @@ fn a_value_that_is_not_finite_ends_one_generation_and_no_other() {
                 Err(error) => break error,
             }
         };
-        assert_eq!(error.code.name()[..9], *"NonFinite", "{error}");
+        assert_eq!(error.code().name()[..9], *"NonFinite", "{error}");
         assert_eq!((g.stop(), g.error()), (Some(StopReason::Error), Some(error)));
         let mut report = vec![0; 8192];
         let len = write_report(&g, &Shell::default(), &mut report).unwrap();
@@ -364,7 +364,7 @@ fn ill_formed_text_from_a_host_touches_nothing() {
     let tokenizer = *g.tokenizer();
     let (mut scratch, mut ids) = (vec![0; tokenizer.scratch_words(text.len())], vec![0; tokenizer.max_ids(text.len())]);
     let error = tokenizer.encode(text, Encode::default(), &mut scratch, &mut ids).unwrap_err();
-    assert_eq!((error.code, error.offset()), (Code::InvalidUtf8, Some(3)));
+    assert_eq!((error.code(), error.offset()), (Code::InvalidUtf8, Some(3)));
     assert_eq!(g.session().kv_len(), held);
     assert_eq!(finish(&mut g, PROMPT, &limits), expected);
 }

@@ -150,7 +150,8 @@ fn every_flipped_bit_is_noticed_and_none_does_harm() {
 #[test]
 fn a_tokenizer_of_another_model_is_refused() {
     for (path, mut file) in fixtures() {
-        let found = |file: &Buffer| Model::parse(file.bytes()).unwrap().tokenizer().err().map(|e| (e.code, e.offset()));
+        let found =
+            |file: &Buffer| Model::parse(file.bytes()).unwrap().tokenizer().err().map(|e| (e.code(), e.offset()));
         assert_eq!(found(&file), None, "{}", path.display());
         for (field, change) in [(header::SPECIAL_TOKEN_COUNT, 1), (header::SPECIAL_TOKEN_COUNT, u8::MAX)] {
             let count = file.bytes()[field];

@@ -175,32 +175,35 @@ fn bans_hold_and_end_tokens_wait() {
     assert_eq!(sampler.sample(&logits, None, false).unwrap().id, 3);
     assert_eq!(sampler.sample(&logits, Some(&[0b0001]), true).unwrap().id, 0);
     sampler.ban(0, true);
-    assert_eq!(sampler.sample(&logits, Some(&[0b0001]), true).unwrap_err().code, Code::AllTokensMasked);
+    assert_eq!(sampler.sample(&logits, Some(&[0b0001]), true).unwrap_err().code(), Code::AllTokensMasked);
     let force = SamplerConfig { on_all_masked: OnAllMasked::ForceEos, ..SamplerConfig::GREEDY };
     sampler.set_config(&force).unwrap();
     let forced = sampler.sample(&logits, Some(&[0b0001]), true).unwrap();
     assert!(forced.forced && forced.id == 2);
-    assert_eq!(sampler.sample(&logits, Some(&[]), true).unwrap_err().code, Code::TokenMaskTooShort);
+    assert_eq!(sampler.sample(&logits, Some(&[]), true).unwrap_err().code(), Code::TokenMaskTooShort);
 }
 
 #[test]
 fn faults_are_numbered_and_leave_the_sampler_usable() {
     let mut memory = vec![Block64::ZERO; Sampler::blocks(3)];
-    assert_eq!(Sampler::new(&SamplerConfig::GREEDY, 3000, &mut memory).unwrap_err().code, Code::SamplerMemoryTooShort);
+    assert_eq!(
+        Sampler::new(&SamplerConfig::GREEDY, 3000, &mut memory).unwrap_err().code(),
+        Code::SamplerMemoryTooShort
+    );
     let mut sampler = Sampler::new(&PLAIN, 3, &mut memory).unwrap();
     let before = sampler.sample(&[0.0, 1.0, 2.0], None, true).unwrap().id;
     sampler.start(0);
     for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
         let error = sampler.sample(&[0.0, bad, 2.0], None, true).unwrap_err();
-        assert_eq!((error.code, error.index()), (Code::NonFiniteLogit, Some(1)));
+        assert_eq!((error.code(), error.index()), (Code::NonFiniteLogit, Some(1)));
     }
-    assert_eq!(sampler.sample(&[0.0], None, true).unwrap_err().code, Code::LogitsLength);
+    assert_eq!(sampler.sample(&[0.0], None, true).unwrap_err().code(), Code::LogitsLength);
     for bias in [[Bias { id: 3, value: 1.0 }; 2], [Bias { id: 1, value: 1.0 }; 2], [Bias { id: 1, value: f32::NAN }; 2]]
     {
         let index = u32::from(bias[0].id == 1 && bias[0].value == 1.0);
         let mut memory = vec![Block64::ZERO; Sampler::blocks(3)];
         let error = Sampler::new(&PLAIN, 3, &mut memory).unwrap().set_bias(&bias).unwrap_err();
-        assert_eq!((error.code, error.index()), (Code::InvalidLogitBias, Some(index)));
+        assert_eq!((error.code(), error.index()), (Code::InvalidLogitBias, Some(index)));
     }
     assert_eq!(sampler.sample(&[0.0, 1.0, 2.0], None, true).unwrap().id, before);
 }

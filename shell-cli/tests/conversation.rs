@@ -178,13 +178,13 @@ fn the_oldest_turns_go_whole_and_the_system_message_stays() {
             Err(refusal) => break refusal.error,
         }
     };
-    assert_eq!((least.code, least.index()), (Code::ConversationTooLong, Some(limit as u32)));
+    assert_eq!((least.code(), least.index()), (Code::ConversationTooLong, Some(limit as u32)));
     assert_eq!(least.offset(), Some(limit as u64 + 1));
 
     // A full transcript refuses the message and keeps the rest.
     let before = talk.transcript().to_vec();
     let refused = talk.push("user", &"x".repeat(4000)).unwrap_err();
-    assert_eq!(refused.code, Code::ConversationFull);
+    assert_eq!(refused.code(), Code::ConversationFull);
     assert_eq!(talk.transcript(), before);
     talk.reset();
     assert!(talk.is_empty() && talk.transcript().is_empty());

@@ -155,7 +155,7 @@ fn hostile_templates_end_at_a_limit() {
         assert!(start.elapsed().as_secs() < 60, "{source}");
         if let Err(refused) = result {
             let limits = [Code::TemplateSteps, Code::TemplateMemory, Code::TemplateStack, Code::OutputBufferExceeded];
-            assert!(limits.contains(&refused.error.code), "{source}: {refused:?}");
+            assert!(limits.contains(&refused.error.code()), "{source}: {refused:?}");
         }
     }
 }
@@ -308,7 +308,7 @@ fn small_memory_is_an_error_not_a_wrong_text() {
             }
             Err(refusal) => {
                 assert!(matches!(
-                    refusal.error.code,
+                    refusal.error.code(),
                     Code::TemplateMemory | Code::TemplateStack | Code::TemplateDamaged
                 ))
             }
@@ -318,6 +318,6 @@ fn small_memory_is_an_error_not_a_wrong_text() {
     for length in 0..wanted.len() {
         let (mut memory, mut out, mut content) = (vec![0; 8000], vec![0; length], vec![0; 25]);
         let refusal = template.render(input.as_bytes(), NOW, &mut memory, &mut out, &mut content).unwrap_err();
-        assert_eq!(refusal.error.code, Code::OutputBufferExceeded);
+        assert_eq!(refusal.error.code(), Code::OutputBufferExceeded);
     }
 }

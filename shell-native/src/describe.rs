@@ -8,7 +8,7 @@ use tinyrustlm_core::{Code, Error};
 /// and an error of the file, the tensor's name.
 pub fn describe(error: Error, file: Option<&[u8]>) -> String {
     let mut words = String::new();
-    let name = error.code.name();
+    let name = error.code().name();
     for (i, letter) in name.char_indices() {
         // A capital begins a word, unless the one before is a capital too.
         let before = name[..i].chars().next_back();
@@ -24,7 +24,7 @@ pub fn describe(error: Error, file: Option<&[u8]>) -> String {
             // Names can be told only when the structure around them is sound.
             Some(Container::parse(bytes).ok()?.names().nth(index as usize)?.to_owned())
         });
-        let _ = match (tensor, error.code) {
+        let _ = match (tensor, error.code()) {
             (Some(tensor), _) => write!(words, ", tensor {tensor}"),
             (None, Code::NonFiniteAttention | Code::NonFiniteFfn) => write!(words, ", layer {index}"),
             (None, _) if of_file => write!(words, ", directory entry {index}"),

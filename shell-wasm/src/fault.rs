@@ -35,7 +35,7 @@ pub fn record(error: Error) -> u32 {
     let offset = error.offset().unwrap_or(u64::MAX);
     let fields = [
         error.number(),
-        error.code.class() as u32,
+        error.code().class() as u32,
         error.index().unwrap_or(NONE),
         0,
         offset as u32,

@@ -80,7 +80,7 @@ impl Runtime {
                 Ok(())
             }
             Err(error) => {
-                let stage = match error.code {
+                let stage = match error.code() {
                     Code::OutOfMemory | Code::PlanTooLarge => LoadStage::KvAllocationFailed,
                     _ => LoadStage::ModelRejected,
                 };

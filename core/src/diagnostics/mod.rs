@@ -157,7 +157,7 @@ fn tail(j: &mut Json<'_>, shell: &Shell<'_>, error: Option<Error>) {
     });
     j.key("error_recovery").object(|j| {
         match error {
-            Some(e) => j.key("stable_message").string(e.code.name().as_bytes()),
+            Some(e) => j.key("stable_message").string(e.code().name().as_bytes()),
             None => j.key("stable_message").word(None),
         }
         j.key("numeric_code").integer(u64::from(error.map_or(0, Error::number)));

@@ -229,7 +229,7 @@ mod tests {
             (SamplerConfig { presence_penalty: f64::NAN, ..SamplerConfig::GREEDY }, Code::InvalidPresencePenalty),
         ];
         for (config, code) in bad {
-            assert_eq!(config.validate().unwrap_err().code, code);
+            assert_eq!(config.validate().unwrap_err().code(), code);
         }
     }
 

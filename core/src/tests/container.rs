@@ -17,7 +17,7 @@ fn with(file: &[u8], at: usize, bytes: &[u8]) -> Option<Code> {
     if !(header::CHECKSUM..header::CHECKSUM + 8).contains(&at) {
         seal(&mut file);
     }
-    parse(&file).err().map(|e| e.code)
+    parse(&file).err().map(|e| e.code())
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn each_directory_rule_has_its_error() {
 
     let mut longer = file.to_vec();
     longer.push(0);
-    assert_eq!(parse(&longer).unwrap_err().code, Code::FileLength);
+    assert_eq!(parse(&longer).unwrap_err().code(), Code::FileLength);
 }
 
 #[test]

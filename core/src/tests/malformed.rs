@@ -264,7 +264,7 @@ fn each_malformed_file_gives_the_error_it_is_named_after() {
     let files: Vec<_> = [header_files(), directory_files(), record_files()].into_iter().flatten().collect();
     for (i, (code, file)) in files.iter().enumerate() {
         let found = Model::parse(Aligned::new(&file.0).bytes()).err();
-        assert_eq!(found.map(|e| e.code), Some(*code), "file {i}");
+        assert_eq!(found.map(|e| e.code()), Some(*code), "file {i}");
         assert!(found.is_some_and(|e| e.offset().is_some()), "{code:?} says no offset");
     }
     // Where a container cannot show the error on this machine, or another layer's tests do.
@@ -279,7 +279,7 @@ fn each_malformed_file_gives_the_error_it_is_named_after() {
 fn a_file_that_does_not_begin_at_a_multiple_of_4_is_refused() {
     let file = File::sound();
     let shifted = Aligned::new(&[&[0], file.0.as_slice()].concat());
-    assert_eq!(Model::parse(&shifted.bytes()[1..]).err().map(|e| e.code), Some(Code::ModelMisaligned));
+    assert_eq!(Model::parse(&shifted.bytes()[1..]).err().map(|e| e.code()), Some(Code::ModelMisaligned));
 }
 
 /// Sizes are u64 in the file; where `usize` has 32 bits a larger one is refused by name, never cut.
@@ -293,5 +293,5 @@ fn offsets_over_4_gib_are_refused_where_usize_has_32_bits() {
     file = file.put(header::TOKENIZER_LENGTH, &(1u64 << 32).to_le_bytes());
     file = file.put(header::TENSOR_DIRECTORY_OFFSET, &end.to_le_bytes());
     file = file.put(header::TENSOR_DATA_OFFSET, &(end + 64 * count).to_le_bytes());
-    assert_eq!(Container::parse(&file.0).err().map(|e| e.code), Some(Code::FileTooLarge));
+    assert_eq!(Container::parse(&file.0).err().map(|e| e.code()), Some(Code::FileTooLarge));
 }

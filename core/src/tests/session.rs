@@ -175,7 +175,7 @@ fn a_shortened_or_reset_sequence_gives_the_bits_of_a_cold_start() {
         session.reset();
         assert_eq!(session.kv_len(), 0);
         assert_eq!(bits(session.prefill(&second, &Serial).unwrap()), stepwise(&file, &second)[11]);
-        assert_eq!(session.truncate(13).unwrap_err().code, Code::TruncateLength);
+        assert_eq!(session.truncate(13).unwrap_err().code(), Code::TruncateLength);
     }
 }
 
@@ -202,14 +202,14 @@ fn errors_leave_the_sequence_as_it_was() {
     let plan = Plan::new(&model, 10, 4).unwrap();
     let mut memory = memory(&plan);
     let mut session = Session::new(&model, plan, &mut memory, Isa::Scalar).unwrap();
-    assert_eq!(session.prefill(&[], &Serial).unwrap_err().code, Code::EmptyPrompt);
+    assert_eq!(session.prefill(&[], &Serial).unwrap_err().code(), Code::EmptyPrompt);
     session.prefill(&ids(7, 2), &Serial).unwrap();
     let error = session.prefill(&[1, 37], &Serial).unwrap_err();
-    assert_eq!((error.code, error.index()), (Code::TokenRange, Some(1)));
-    assert_eq!(session.prefill(&[1; 4], &Serial).unwrap_err().code, Code::ContextExceeded);
+    assert_eq!((error.code(), error.index()), (Code::TokenRange, Some(1)));
+    assert_eq!(session.prefill(&[1; 4], &Serial).unwrap_err().code(), Code::ContextExceeded);
     assert_eq!(session.kv_len(), 7);
     session.prefill(&[1; 3], &Serial).unwrap();
-    assert_eq!(session.step(1, &Serial).unwrap_err().code, Code::ContextExceeded);
+    assert_eq!(session.step(1, &Serial).unwrap_err().code(), Code::ContextExceeded);
     assert_eq!(session.kv_len(), 10);
 }
 
@@ -242,7 +242,7 @@ fn values_that_are_not_finite_are_named() {
         let mut memory = memory(&plan);
         let mut session = Session::new(&model, plan, &mut memory, Isa::Scalar).unwrap();
         let error = session.prefill(&[1, 2, 3], &Serial).unwrap_err();
-        assert_eq!(error.code, code, "{name}");
+        assert_eq!(error.code(), code, "{name}");
         assert_eq!(session.kv_len(), 0);
         if code != Code::NonFiniteLogits {
             assert_eq!(error.index(), Some(1), "{name}");
@@ -254,8 +254,8 @@ fn values_that_are_not_finite_are_named() {
 fn plans_are_exact_and_checked() {
     let file = Builder::tiny().build();
     let model = Model::parse(file.bytes()).unwrap();
-    assert_eq!(Plan::new(&model, 0, 1).unwrap_err().code, Code::EmptyPlan);
-    assert_eq!(Plan::new(&model, 65, 1).unwrap_err().code, Code::ContextExceeded);
+    assert_eq!(Plan::new(&model, 0, 1).unwrap_err().code(), Code::EmptyPlan);
+    assert_eq!(Plan::new(&model, 65, 1).unwrap_err().code(), Code::ContextExceeded);
     let plan = Plan::new(&model, 16, 4).unwrap().for_workers(3).unwrap();
     assert_eq!(plan.kv_bytes(), 2 * 2 * 16 * 20 * 4);
     assert_eq!(plan.kv_bytes() + plan.logits_bytes() + plan.scratch_bytes(), plan.bytes());
@@ -263,10 +263,10 @@ fn plans_are_exact_and_checked() {
     let mut enough = memory(&plan);
     assert!(Session::new(&model, plan, &mut enough, Isa::Scalar).is_ok());
     let error = Session::new(&model, plan, &mut enough[1..], Isa::Scalar).unwrap_err();
-    assert_eq!((error.code, error.offset()), (Code::MemoryTooSmall, Some(plan.bytes() as u64)));
+    assert_eq!((error.code(), error.offset()), (Code::MemoryTooSmall, Some(plan.bytes() as u64)));
     let mut other = Builder::tiny();
     other.config.ffn_size = 51;
     let other = other.build();
     let other = Model::parse(other.bytes()).unwrap();
-    assert_eq!(Session::new(&other, plan, &mut enough, Isa::Scalar).unwrap_err().code, Code::PlanMismatch);
+    assert_eq!(Session::new(&other, plan, &mut enough, Isa::Scalar).unwrap_err().code(), Code::PlanMismatch);
 }

@@ -26,7 +26,7 @@ impl From<Error> for LineError {
     fn from(error: Error) -> Self {
         Self {
             code: error.number(),
-            name: error.code.name().into(),
+            name: error.code().name().into(),
             message: error.to_string(),
             offset: error.offset(),
         }

@@ -75,7 +75,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let usual = model.config.max_context.min(DEFAULT_CONTEXT);
     let plan = Plan::new(&model, args.context.unwrap_or(usual), args.batch)
         .and_then(|plan| plan.for_workers(threads.count()))
-        .map_err(|e| match e.code {
+        .map_err(|e| match e.code() {
             Code::ContextExceeded => Failure::new(
                 Kind::Usage,
                 format!("--context is over the model's {} positions", model.config.max_context),
@@ -159,7 +159,7 @@ impl BadLine {
         match self {
             Self::Json(message) => json!({ "code": 2, "name": "InvalidLength", "message": message }),
             Self::Core(e) => json!({
-                "code": e.number(), "name": e.code.name(), "message": describe(*e, None), "offset": e.offset(),
+                "code": e.number(), "name": e.code().name(), "message": describe(*e, None), "offset": e.offset(),
             }),
         }
     }

@@ -94,7 +94,7 @@ fn malformed(error: Error) -> Failure {
 
 /// The failure of a generation, with what the user can do.
 pub fn explained(error: Error, context: usize) -> Failure {
-    match error.code {
+    match error.code() {
         Code::ContextExceeded => Failure::new(
             Kind::Usage,
             format!(

@@ -92,7 +92,7 @@ impl Drift {
 /// The prompts as ids. Prompts that give no ids are left out; long ones are cut at the context.
 pub fn prompts(section: &[u8], text: Option<&str>, context: u32) -> Result<Vec<Vec<u32>>, Failure> {
     let bad = |error: tinyrustlm_core::Error| {
-        Failure::new(Kind::Malformed, format!("tokenizer: {error} {}", error.code.name()))
+        Failure::new(Kind::Malformed, format!("tokenizer: {error} {}", error.code().name()))
     };
     let tokenizer = Tokenizer::parse(section).map_err(bad)?;
     let most = MAX_TOKENS.min(context as usize);

@@ -14,7 +14,7 @@ pub fn check(output: &Output) -> Result<(), Failure> {
         Ok(_) => Ok(()),
         Err(error) => Err(refuse(
             Refusal::SelfCheck,
-            format!("the file just written is not accepted: {error} {}", error.code.name()),
+            format!("the file just written is not accepted: {error} {}", error.code().name()),
         )),
     }
 }

@@ -60,7 +60,7 @@ impl Room {
         let context = context.unwrap_or(most.min(DEFAULT_CONTEXT));
         let plan =
             Plan::new(model, context, DEFAULT_BATCH).and_then(|plan| plan.for_workers(threads)).map_err(|e| match e
-                .code
+                .code()
             {
                 Code::ContextExceeded => {
                     Failure::new(Kind::Usage, format!("--context {context} is over the model's {most} positions"))

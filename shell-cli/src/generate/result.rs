@@ -68,7 +68,7 @@ impl Answer {
 pub fn failure_json(error: Error, answer: &Answer) -> Value {
     let mut object = json!({
         "error": {
-            "code": error.number(), "name": error.code.name(), "message": describe(error, None), "offset": error.offset(),
+            "code": error.number(), "name": error.code().name(), "message": describe(error, None), "offset": error.offset(),
         },
     });
     if let (Value::Object(all), Value::Object(rest)) = (&mut object, answer.json()) {

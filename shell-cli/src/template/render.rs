@@ -43,8 +43,8 @@ impl Refused {
 
     /// What a rendering of `template` came to; `spoken` is the template's own message, where it gave one.
     pub fn of(template: &Template<'_>, refusal: Refusal, spoken: &[u8]) -> Self {
-        let (error, name) = (refusal.error, error_name(refusal.error.code));
-        let of_input = matches!(error.code, Code::JsonSyntax | Code::JsonNumber | Code::InvalidUtf8);
+        let (error, name) = (refusal.error, error_name(refusal.error.code()));
+        let of_input = matches!(error.code(), Code::JsonSyntax | Code::JsonNumber | Code::InvalidUtf8);
         let place = match error.offset() {
             Some(offset) if of_input => format!(" at byte {offset} of the input"),
             Some(offset) => {
@@ -112,7 +112,7 @@ impl Renderer {
                         has_eos: done.has_eos,
                     });
                 }
-                Err(refusal) => match refusal.error.code {
+                Err(refusal) => match refusal.error.code() {
                     Code::OutputBufferExceeded if size < MAX_OUTPUT => size *= 4,
                     Code::TemplateMemory | Code::TemplateStack if words < MAX_OUTPUT / 4 => words *= 4,
                     _ => return Err(Refused::of(template, refusal, self.out.get(..refusal.message).unwrap_or(&[]))),

@@ -16,7 +16,7 @@ impl Opened {
     /// The checked template; empty where the model has none.
     pub fn template(&self) -> Result<Template<'_>, Failure> {
         Template::parse(&self.section).map_err(|error| {
-            Failure::new(Kind::Malformed, format!("template section: {error} ({})", error.code.name()))
+            Failure::new(Kind::Malformed, format!("template section: {error} ({})", error.code().name()))
         })
     }
 }
@@ -47,7 +47,7 @@ pub fn open(path: &Path, wanted: Option<&str>) -> Result<Opened, Failure> {
         return Err(Failure::new(Kind::Usage, message));
     }
     let container = Container::parse(&bytes).map_err(|error| {
-        Failure::new(Kind::Malformed, format!("{}: {error} ({})", path.display(), error.code.name()))
+        Failure::new(Kind::Malformed, format!("{}: {error} ({})", path.display(), error.code().name()))
     })?;
     let section = container.find("@template").map_or(Vec::new(), |index| container.payload(index).to_vec());
     Ok(Opened { section })

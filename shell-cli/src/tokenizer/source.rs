@@ -18,7 +18,7 @@ impl Opened {
     /// The checked tokenizer.
     pub fn tokenizer(&self) -> Result<Tokenizer<'_>, Failure> {
         Tokenizer::parse(&self.section).map_err(|error| {
-            Failure::new(Kind::Malformed, format!("tokenizer section: {error} ({})", error.code.name()))
+            Failure::new(Kind::Malformed, format!("tokenizer section: {error} ({})", error.code().name()))
         })
     }
 }
@@ -30,7 +30,7 @@ pub fn open(path: &Path) -> Result<Opened, Failure> {
     let bytes = std::fs::read(&file).map_err(|error| io(error, &file))?;
     if bytes.starts_with(b"SLM1") {
         let container = Container::parse(&bytes).map_err(|error| {
-            Failure::new(Kind::Malformed, format!("{}: {error} ({})", file.display(), error.code.name()))
+            Failure::new(Kind::Malformed, format!("{}: {error} ({})", file.display(), error.code().name()))
         })?;
         return Ok(Opened { section: container.tokenizer().to_vec(), receipt: None });
     }

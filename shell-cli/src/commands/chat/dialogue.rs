@@ -51,7 +51,7 @@ fn kept(talk: &Conversation<'_>) -> Vec<Message> {
 }
 
 fn full(error: Error) -> Failure {
-    let message = match error.code {
+    let message = match error.code() {
         Code::ConversationFull => "the conversation is full: /save it, then /reset".to_owned(),
         _ => describe(error, None),
     };
@@ -212,7 +212,7 @@ impl Dialogue<'_, '_, '_> {
         let tokenizer = *self.generation.tokenizer();
         let prompt = talk.prompt(self.template, &tokenizer, &options).map_err(|refusal| {
             let error = refusal.error;
-            match error.code {
+            match error.code() {
                 Code::ConversationTooLong => Failure::new(
                     Kind::Usage,
                     format!(
