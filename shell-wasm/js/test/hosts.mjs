@@ -1,4 +1,5 @@
 // The packed package on every host that is found here: the same ids everywhere. What is missing is named as SKIPPED.
+//     .ci/run module-hosts                    installs deno, bun, workerd and wasmtime as pinned in hosts/, then runs this
 //     node shell-wasm/js/test/hosts.mjs       HOSTS: folder with node_modules of deno, bun, workerd; PYTHON: with wasmtime
 
 import { execFileSync } from 'node:child_process';
