@@ -73,18 +73,26 @@ export function setupTalk() {
     let reply = '';
     const began = performance.now();
     let first;
+    // What comes is shown once a frame, however fast it comes, in one text node: what belongs together is shaped together.
+    const words = body.appendChild(document.createTextNode(''));
+    let drawn = false;
+    const draw = () => {
+      drawn = false;
+      const stay = follow();
+      words.appendData(reply.slice(words.length));
+      if (first !== undefined && controller) {
+        const elapsed = performance.now() - first;
+        $('status').textContent = elapsed > 300 ? `Writing, ${((events.length - 1) * 1000 / elapsed).toFixed(1)} tokens/s` : 'Writing';
+      }
+      if (stay) toEnd();
+    };
     try {
       for await (const event of run) {
         first ??= performance.now();
         events.push(event);
-        if (event.text) {
-          reply += event.text;
-          const stay = follow();
-          body.append(event.text);
-          if (stay) toEnd();
-        }
-        const elapsed = performance.now() - first;
-        $('status').textContent = elapsed > 300 ? `Writing, ${((events.length - 1) * 1000 / elapsed).toFixed(1)} tokens/s` : 'Writing';
+        reply += event.text;
+        if (!drawn) requestAnimationFrame(draw);
+        drawn = true;
       }
       const { diagnostics, stopReason, ids } = run.result;
       foot.textContent = footText(ids.length, stopReason, diagnostics);
@@ -101,6 +109,7 @@ export function setupTalk() {
       element.classList.remove('running');
       controller = undefined;
       running(false);
+      draw();
       $('status').textContent = '';
       if (reply) messages.push({ role: 'assistant', content: reply });
       else messages.pop();

@@ -19,6 +19,7 @@ fn main() -> Result<()> {
         .out_name(name)
         .web(true)?
         .omit_default_module_path(true)
+        .typescript(true)
         .remove_producers_section(true)
         .generate_output()
         .with_context(|| format!("wasm-bindgen on {input}"))?;
