@@ -18,7 +18,7 @@ export function findProgram(...names) {
   return undefined;
 }
 
-const program = findProgram(process.env.CHROMIUM, 'chromium', 'chromium-browser', 'google-chrome');
+export const program = findProgram(process.env.CHROMIUM, 'chromium', 'chromium-browser', 'google-chrome');
 
 /** A running browser; without one, says SKIPPED and ends the process: there is nothing else to test then. */
 export async function startChromium(what, args = []) {
