@@ -6,6 +6,8 @@ import { adoptModelDefaults, setupSettings } from './settings.js';
 import { setupStart } from './start.js';
 import { setupTalk } from './talk.js';
 
+const turn = () => new Promise((resolve) => setTimeout(resolve, 0));
+
 let model;
 setupSettings();
 const panel = setupPanels();
@@ -22,9 +24,12 @@ function show(loaded, name) {
 
 setupStart(async (loaded, name) => {
   show(loaded, name);
-  showCard(loaded.card);
   adoptModelDefaults(loaded.card);
   talk.begin(loaded);
+  // What nobody looks at yet is filled in turns of their own: the page is free between them.
+  await turn();
+  showCard(loaded.card);
+  await turn();
   showReport(await loaded.diagnostics());
 });
 

@@ -112,7 +112,10 @@ export function showCard(card) {
     ['Weights by type', Object.entries(card.bytesByDtype).map(([type, size]) => `${type} ${bytes(size)}`).join(', ')],
     ['Checksum', card.checksum],
   ]);
-  // The publisher's own files are kept whole in there; they are no reading matter.
-  const rows = flatten(card.provenance).filter(([, value]) => String(value).length <= 300);
-  facts($('card-provenance'), rows.length && rows[0][0] ? rows.slice(0, 200) : [['Stated', 'nothing']]);
+  // The publisher's files, kept whole in there, and the origin of each tensor are no reading matter.
+  const { kept, ledger, ...said } = card.provenance;
+  const rows = flatten(said).filter(([path, value]) => path && String(value).length <= 300);
+  if (kept) rows.push(['files kept', Object.keys(kept).join(', ')]);
+  if (ledger) rows.push(['tensors traced', ledger.length]);
+  facts($('card-provenance'), rows.length ? rows : [['Stated', 'nothing']]);
 }
