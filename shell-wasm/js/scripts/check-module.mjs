@@ -1,4 +1,4 @@
-// Checks the built modules: no imports, all exports of SPEC.md section 10, SIMD only where it belongs.
+// Checks the built modules: no imports, all exports of SPEC.md section 10, no maximum of memory.
 
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
@@ -9,6 +9,21 @@ const section = spec.slice(spec.indexOf('\n## 10.'), spec.indexOf('\n## 11.'));
 const cells = [...section.matchAll(/^\| (`\w+\([^|]*) \|/gm)].map((match) => match[1]);
 const documented = cells.flatMap((cell) => [...cell.matchAll(/`(\w+)\(/g)].map((match) => match[1]));
 
+/** Whether the memory section states a maximum. */
+function hasMaximum(bytes) {
+  for (let at = 8; at < bytes.length; ) {
+    const id = bytes[at++];
+    let size = 0;
+    for (let shift = 0; ; shift += 7) {
+      size |= (bytes[at] & 127) << shift;
+      if (bytes[at++] < 128) break;
+    }
+    if (id === 5) return (bytes[at + 1] & 1) === 1;
+    at += size;
+  }
+  return false;
+}
+
 let failed = false;
 for (const path of process.argv.slice(2)) {
   const bytes = await readFile(path);
@@ -18,6 +33,7 @@ for (const path of process.argv.slice(2)) {
   const missing = documented.filter((name) => !exports.includes(name));
   const extra = exports.filter((name) => !documented.includes(name) && name !== 'memory' && !name.startsWith('_') && !/^runtime_/.test(name));
   const problems = [];
+  if (hasMaximum(bytes)) problems.push('declares a maximum of memory, which small devices refuse');
   if (imports.length) problems.push(`imports ${imports.map((i) => `${i.module}.${i.name}`)}`);
   if (missing.length) problems.push(`does not export ${missing}`);
   if (extra.length) problems.push(`exports what SPEC.md does not name: ${extra}`);

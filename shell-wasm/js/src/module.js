@@ -1,6 +1,6 @@
 // The module itself: choice of build, compilation, and typed calls. Nothing above this file touches memory.
 
-import { errorOf, numberNamed, outside } from './errors.js';
+import { errorNamed, errorOf, numberNamed, outside } from './errors.js';
 import { EMBEDDED } from './embedded.js';
 import { decodeUtf8 } from './text.js';
 
@@ -118,6 +118,8 @@ export class Module {
 
   /** A block of memory; the caller gives it back with `release` or hands it to the runtime. */
   take(length) {
+    // Beyond 32 bits a number would wrap around on its way into the module; beyond 31 nothing there can be one block.
+    if (length > 0x7fffffff) throw errorNamed('OutOfMemory', { detail: `${length} bytes are more than a 32-bit module can hold` });
     const ptr = this.call('alloc', length) >>> 0;
     if (ptr === 0) throw this.lastError();
     return ptr;

@@ -164,6 +164,49 @@ test('a model above the limit is refused before it is fetched', async () => {
   assert.ok(plan.kvBytes > 0);
 });
 
+/** The fixture with another length of its last tensor: a file that claims to have so many bytes. */
+function claiming(length) {
+  const file = Buffer.from(bytes);
+  const view = new DataView(file.buffer, file.byteOffset);
+  const last = Number(view.getBigUint64(80, true)) + 64 * (view.getUint32(88, true) - 1);
+  view.setBigUint64(last + 40, BigInt(length) - view.getBigUint64(last + 32, true), true);
+  return file;
+}
+
+test('what memory cannot hold is refused with a typed error, and the engine goes on', async () => {
+  const engine = await lm.createEngine();
+  const before = engine.memoryBytes;
+  for (const length of [2 ** 31, 3e9, 2 ** 32 + 20_000, 5e9, Number.MAX_SAFE_INTEGER]) {
+    await assert.rejects(engine.load(claiming(length), { maxModelBytes: Number.MAX_SAFE_INTEGER }), lm.OutOfMemoryError, String(length));
+  }
+  assert.equal(engine.memoryBytes, before, 'nothing was taken for them');
+  // One that fits the addresses, but only once.
+  const [first, second] = [1.9e9, 2.1e9].map((length) => engine.load(claiming(length), { maxModelBytes: 2 ** 31 - 1 }));
+  await assert.rejects(second, lm.BusyError);
+  await assert.rejects(first, lm.NetworkError);
+  const hold = [engine.module.take(2 ** 31 - 2 ** 16), engine.module.take(2 ** 30)];
+  assert.throws(() => engine.module.take(2 ** 31 - 2 ** 16), lm.OutOfMemoryError);
+  const model = await engine.load(bytes, { context: 32 });
+  assert.equal((await model.generate(ids, { maxTokens: 2, ignoreEos: true }).run()).ids.length, 2);
+  assert.equal(hold.length, 2);
+});
+
+test('addresses above 2 GiB are addresses', async () => {
+  const engine = await lm.createEngine();
+  const options = { maxTokens: 12, ignoreEos: true, temperature: 1, seed: 3 };
+  let model = await engine.load(bytes, { context: 32, maxModelBytes: 2 ** 31 - 1 });
+  const expected = (await model.generate(ids, options).run()).ids;
+  model.free();
+  // Held, never written: the host gives no memory for it.
+  engine.module.call('set_max_model_bytes', 2n ** 31n - 1n);
+  engine.module.take(2 ** 31 - 2 ** 16);
+  while (engine.module.take(2 ** 14) < 2 ** 31); // what is free below is used up
+  model = await engine.load(bytes, { context: 32 });
+  assert.ok(model.fileBytes.byteOffset > 2 ** 31, 'the model lies above');
+  assert.deepEqual((await model.generate(ids, options).run()).ids, expected);
+  assert.deepEqual(Buffer.from(model.fileBytes), bytes);
+});
+
 test('loading can be aborted, reports progress, and names network faults', async () => {
   const server = createServer((request, response) => {
     if (request.url === '/missing') return response.writeHead(404).end();

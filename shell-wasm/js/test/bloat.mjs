@@ -1,4 +1,5 @@
-// The gate itself: a module with 20 KiB more code must be refused, and the same module without them let through.
+// The gate itself: a module with 20 KiB more code must be refused, and the same module without them let through, by the program and by
+// the steps of .github/actions/size.
 //     node shell-wasm/js/test/bloat.mjs SLM BUDGET MODULE.wasm...
 
 import assert from 'node:assert/strict';
@@ -6,6 +7,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 
 const BLOAT = 20 * 1024;
 const [slm, budget, ...modules] = process.argv.slice(2);
@@ -49,6 +51,9 @@ function bloated(bytes) {
   return Uint8Array.from(out);
 }
 
+/** What the action runs: the indented lines after its `run: |`. */
+const action = readFileSync(fileURLToPath(new URL('../../../.github/actions/size/action.yml', import.meta.url)), 'utf8').split(/^ *run: \|\n/m)[1];
+
 try {
   for (const path of modules) {
     const bytes = readFileSync(path);
@@ -60,6 +65,12 @@ try {
     const code = (file) => spawnSync(slm, ['size', file, '--budget', budget]).status;
     assert.equal(code(path), 0, `${path} itself`);
     assert.equal(code(copy), 1, `${path} with ${BLOAT} bytes more was let through`);
+    const step = (file) => {
+      const env = { ...process.env, FILE: file, BUDGET: budget, BASELINE: '', NAMES: '', SLM: slm, GITHUB_STEP_SUMMARY: join(folder, 'summary') };
+      return spawnSync('bash', ['-e', '-c', action], { env }).status;
+    };
+    assert.equal(step(path), 0, `the action on ${path}`);
+    assert.equal(step(copy), 1, `the action let ${BLOAT} bytes more through`);
     console.log(`${basename(path)}: ${bytes.length} bytes pass ${budget}, ${more.length} are refused`);
   }
 } finally {
