@@ -14,6 +14,9 @@ export const hasSimd = () => WebAssembly.validate(SIMD_PROBE);
 
 const TEMPLATE_RAISED = numberNamed('TemplateRaised');
 
+// Under a name of its own: bundlers take `new URL(..., import.meta.url)` for a file they must find.
+const HERE = import.meta.url;
+
 const compiled = new Map();
 
 /**
@@ -25,7 +28,7 @@ export async function compile({ wasm, simd = hasSimd() } = {}) {
   if (given instanceof WebAssembly.Module) return given;
   if (given instanceof ArrayBuffer || ArrayBuffer.isView(given)) return WebAssembly.compile(given);
   if (typeof Response !== 'undefined' && given instanceof Response) return compileResponse(given);
-  if (given !== undefined) return compileFrom(new URL(given, import.meta.url));
+  if (given !== undefined) return compileFrom(new URL(given, HERE));
   const name = simd ? 'simd' : 'scalar';
   if (!compiled.has(name)) {
     const embedded = EMBEDDED?.[name];

@@ -2,11 +2,12 @@
 //     node --test shell-wasm/js/test/uses.mjs
 
 import assert from 'node:assert/strict';
-import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
+import { build as viteBuild } from 'vite';
 import { startChromium } from './browser/chromium.mjs';
 import { serve } from './browser/serve.mjs';
 import { fixture, importPackage, installed } from './package.mjs';
@@ -86,6 +87,23 @@ test('a bundle made by esbuild', async () => {
   write('bundle/index.html', '');
   const got = await open(`${server.base}/bundle/index.html`, (page) => page.evaluate(async () => (await import('./app.js')).ids('../model.slm')));
   assert.equal(got, expected);
+});
+
+test('a bundle made by Vite, which finds module and worker by itself', async () => {
+  writeFileSync(join(project, 'plain.js'), readFileSync(join(project, 'app.js'), 'utf8').replace(/^import wasm.*$/m, '').replace('wasm, ', '') + 'globalThis.ids = ids;\n');
+  write('plain.html', '<script type="module" src="./plain.js"></script>');
+  const { output } = await viteBuild({
+    root: project, base: './', logLevel: 'error', configFile: false,
+    build: { outDir: 'vite', emptyOutDir: true, rollupOptions: { input: join(project, 'plain.html') } },
+  });
+  assert.deepEqual(output.map(({ fileName }) => fileName.replace(/-[\w-]{8}\./, '.')).filter((name) => name.endsWith('.wasm')).sort(), ['assets/tinyrustlm-scalar.wasm', 'assets/tinyrustlm.wasm']);
+  for (const worker of [false, true]) {
+    const got = await open(`${server.base}/vite/plain.html`, async (page) => {
+      await page.waitForFunction(() => globalThis.ids);
+      return page.evaluate((worker) => globalThis.ids('../model.slm', { worker }), worker);
+    });
+    assert.equal(got, expected);
+  }
 });
 
 test('without SharedArrayBuffer and Atomics all of it works', async () => {
