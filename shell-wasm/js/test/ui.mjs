@@ -1,6 +1,6 @@
 // What a person feels on the page, with a real model in Chromium: how long the page's own thread is ever busy while it loads and
 // writes, and how long a prompt of 30 tokens waits for its first visible token, beside the native program in the same minutes.
-//     node shell-wasm/js/test/ui.mjs MODEL.slm [ROUNDS]        SLM=program: the native one, target/release/slm by default
+//     node shell-wasm/js/test/ui.mjs MODEL.slm [ROUNDS] [TOKENS]        SLM=program: the native one, target/release/slm by default
 // Exit code 1 when a task of the page's thread ran for more than 50 ms (the time it waited for a core is printed, not judged: that is
 // the machine's), or the first token more than 1.5 times the native time on one
 // thread (the module has one) and a frame.
@@ -12,7 +12,7 @@ import { startChromium } from './browser/chromium.mjs';
 import { serve } from './browser/serve.mjs';
 import { importPackage, root } from './package.mjs';
 
-const [path, rounds = '7'] = process.argv.slice(2);
+const [path, rounds = '7', tokens = '96'] = process.argv.slice(2);
 if (!path) {
   console.log('SKIPPED the page with a real model: no model given (node shell-wasm/js/test/ui.mjs MODEL.slm)');
   process.exit(0);
@@ -78,7 +78,7 @@ await page.click('#url-form button');
 await page.locator('#talk').waitFor();
 const loaded = Date.now();
 await page.evaluate((text) => (document.getElementById('system').value = text), system);
-const first = await reply(96);
+const first = await reply(Number(tokens));
 await browser.stopTracing();
 const long = await page.evaluate(() => window.long);
 
