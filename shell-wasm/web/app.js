@@ -30,7 +30,7 @@ setupStart(async (loaded, name) => {
   await turn();
   showCard(loaded.card);
   await turn();
-  showReport(await loaded.diagnostics());
+  await loaded.diagnostics().then(showReport, () => {}); // freed again by now: nothing to report
 });
 
 $('free').addEventListener('click', () => {

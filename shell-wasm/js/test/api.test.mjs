@@ -291,6 +291,24 @@ test('a fault in the middle of a run keeps the model', async () => {
   assert.deepEqual((await model.generate(ids, options).run()).ids, whole);
 });
 
+test('a trap says that the instance is lost, and another instance works', async () => {
+  const engine = await lm.createEngine();
+  const model = await engine.load(bytes, { context: 64 });
+  const { exports } = engine.module;
+  const trap = () => {
+    throw new WebAssembly.RuntimeError('unreachable');
+  };
+  engine.module.exports = { ...exports, generate_next_token: trap };
+  const lost = (error) => error instanceof lm.TrapError && /new engine/.test(error.hint);
+  await assert.rejects(model.generate(ids, {}).run(), lost);
+  engine.module.exports = exports;
+  await assert.rejects(model.generate(ids, {}).run(), lost, 'it stays lost');
+  assert.throws(() => model.tokenize('x'), lost);
+  await assert.rejects(engine.load(bytes), lost);
+  model.free();
+  assert.equal((await (await fresh()).generate(ids, { maxTokens: 2, ignoreEos: true }).run()).ids.length, 2);
+});
+
 test('ill-formed text is refused with its place', async () => {
   const model = await fresh();
   assert.throws(() => model.tokenize('ab\ud800c'), (error) => error instanceof lm.TextError && error.code === 3 && error.offset === 2);
