@@ -2,90 +2,150 @@
 
 use crate::error::{Code, Error};
 
-/// A cursor over little-endian bytes. Reading past the end is an error that carries the offset.
+/// A cursor over little-endian bytes.
+///
+/// What is not there reads as nothing or 0, and the first thing found wrong is remembered: a caller reads a whole
+/// record and asks once, with [`Reader::done`].
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
-    data: &'a [u8],
-    at: usize,
-    /// Offset of `data[0]` in the file, for error messages.
-    base: u64,
+    rest: &'a [u8],
+    /// Offset of `rest` in the file, for error messages.
+    offset: u64,
     short: Code,
+    failure: Option<Error>,
 }
 
 impl<'a> Reader<'a> {
     /// Reads `data`, which stands at `base` in the file. `short` is the error given at its end.
     pub const fn new(data: &'a [u8], base: u64, short: Code) -> Self {
-        Self { data, at: 0, base, short }
+        Self { rest: data, offset: base, short, failure: None }
     }
 
     /// Offset of the next byte in the file.
     pub const fn offset(&self) -> u64 {
-        self.base.saturating_add(self.at as u64)
+        self.offset
     }
 
-    /// Bytes not read yet.
-    pub fn rest(&self) -> &'a [u8] {
-        self.data.get(self.at..).unwrap_or(&[])
+    /// Bytes not read yet; none after a failure.
+    pub const fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Whether anything was wrong so far.
+    pub const fn failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// The first thing found wrong.
+    pub fn done(&self) -> Result<(), Error> {
+        self.failure.map_or(Ok(()), Err)
+    }
+
+    /// Ends reading because of what stands at offset `at`.
+    #[cold]
+    #[inline(never)]
+    pub fn fail(&mut self, code: Code, at: u64) {
+        self.failure = self.failure.or(Some(Error::new(code).at(at)));
+        self.rest = &[];
+    }
+
+    /// Fails unless a rule holds.
+    pub fn require(&mut self, holds: bool, code: Code, at: u64) {
+        if !holds {
+            self.fail(code, at);
+        }
     }
 
     /// The next `len` bytes.
-    pub fn take(&mut self, len: usize) -> Result<&'a [u8], Error> {
-        let bytes = self.at.checked_add(len).and_then(|end| self.data.get(self.at..end));
-        let Some(bytes) = bytes else {
-            return Err(Error::new(self.short).at(self.offset()));
+    #[cfg_attr(target_arch = "wasm32", inline(never))]
+    pub fn take(&mut self, len: usize) -> &'a [u8] {
+        let Some((bytes, rest)) = self.rest.split_at_checked(len) else {
+            self.fail(self.short, self.offset);
+            return &[];
         };
-        self.at = self.at.saturating_add(len);
-        Ok(bytes)
-    }
-
-    /// The next `N` bytes as an array.
-    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
-        let at = self.offset();
-        let bytes = self.take(N)?;
-        bytes.try_into().map_err(|_| Error::new(self.short).at(at))
-    }
-
-    /// The next byte.
-    pub fn u8(&mut self) -> Result<u8, Error> {
-        Ok(u8::from_le_bytes(self.array()?))
+        self.rest = rest;
+        self.offset = self.offset.saturating_add(len as u64);
+        bytes
     }
 
     /// The next two bytes as an integer.
-    pub fn u16(&mut self) -> Result<u16, Error> {
-        Ok(u16::from_le_bytes(self.array()?))
+    pub fn u16(&mut self) -> u16 {
+        self.take(2).first_chunk().map_or(0, |bytes| u16::from_le_bytes(*bytes))
     }
 
     /// The next four bytes as an integer.
-    pub fn u32(&mut self) -> Result<u32, Error> {
-        Ok(u32::from_le_bytes(self.array()?))
+    #[cfg_attr(target_arch = "wasm32", inline(never))]
+    pub fn u32(&mut self) -> u32 {
+        u32_at(self.take(4), 0)
     }
 
-    /// The next eight bytes as an integer.
-    pub fn u64(&mut self) -> Result<u64, Error> {
-        Ok(u64::from_le_bytes(self.array()?))
-    }
-
-    /// The next four bytes as an f32, any bit pattern.
-    pub fn f32(&mut self) -> Result<f32, Error> {
-        Ok(f32::from_le_bytes(self.array()?))
-    }
-
-    /// The next eight bytes as an f64, any bit pattern.
-    pub fn f64(&mut self) -> Result<f64, Error> {
-        Ok(f64::from_le_bytes(self.array()?))
+    /// A string behind its length, four bytes.
+    #[cfg_attr(target_arch = "wasm32", inline(never))]
+    pub fn string(&mut self) -> &'a [u8] {
+        let len = self.u32();
+        self.take(len as usize)
     }
 }
 
-/// The little-endian integer at `at` of a record; 0 beyond its end. Of a record of fixed length nothing but a load is left.
-#[inline(always)]
+/// A rule of a record: the word at position `at` lies in `low..=high`, or the error is `code` with its offset.
+#[derive(Clone, Copy, Debug)]
+pub struct Bound {
+    at: u16,
+    code: Code,
+    low: u32,
+    high: u32,
+}
+
+/// The rule of a table of rules.
+pub const fn bound(at: usize, low: u32, high: u32, code: Code) -> Bound {
+    Bound { at: at as u16, code, low, high }
+}
+
+/// Checks rules one after the other. The record stands at `base` in the file.
+///
+/// # Errors
+/// That of the first rule that does not hold.
+#[inline(never)]
+pub fn check_bounds(record: &[u8], base: u64, bounds: &[Bound]) -> Result<(), Error> {
+    for rule in bounds {
+        if !(rule.low..=rule.high).contains(&u32_at(record, usize::from(rule.at))) {
+            return Err(Error::new(rule.code).at(base.saturating_add(u64::from(rule.at))));
+        }
+    }
+    Ok(())
+}
+
+/// The little-endian integer at `at`; 0 beyond the end.
+#[cfg_attr(target_arch = "wasm32", inline(never))]
 pub fn u32_at(record: &[u8], at: usize) -> u32 {
     record.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }
 
 /// The same of eight bytes.
-#[inline(always)]
+#[cfg_attr(target_arch = "wasm32", inline(never))]
 pub fn u64_at(record: &[u8], at: usize) -> u64 {
     record.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+/// The same as [`u32_at`] of a record of fixed length: at a fixed place nothing but a load is left.
+#[inline(always)]
+pub fn word<const N: usize>(record: &[u8; N], at: usize) -> u32 {
+    record.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u32::from_le_bytes(*bytes))
+}
+
+/// Takes the longest beginning that is UTF-8 off `text`, and with it an ill-formed part behind it. Says whether there
+/// was one, as short as the Unicode standard recommends.
+pub fn take_text<'a>(text: &mut &'a [u8]) -> (&'a [u8], bool) {
+    let (good, bad) = match core::str::from_utf8(text) {
+        Ok(_) => (text.len(), 0),
+        Err(error) => {
+            let good = error.valid_up_to();
+            (good, error.error_len().unwrap_or(text.len().saturating_sub(good)))
+        }
+    };
+    let (head, rest) = text.split_at_checked(good).unwrap_or((text, &[]));
+    *text = rest.get(bad..).unwrap_or(&[]);
+    (head, bad > 0)
 }
 
 /// `data[start..start + len]`, or `None` when that is no range of `data`.
@@ -126,6 +186,7 @@ pub fn shift(bytes: &mut [u8], by: usize) {
 }
 
 /// Copies as many bytes as both have. Unlike `copy_from_slice` it has nothing to assert.
+#[cfg_attr(target_arch = "wasm32", inline(never))]
 pub fn copy(to: &mut [u8], from: &[u8]) {
     for (to, from) in to.iter_mut().zip(from) {
         *to = *from;

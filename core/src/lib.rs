@@ -16,6 +16,7 @@ pub mod error;
 mod event;
 pub mod limits;
 pub mod memory;
+mod utf8;
 
 pub mod container;
 pub mod kv_cache;

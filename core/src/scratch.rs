@@ -46,6 +46,7 @@ impl<'a> Arena<'a> {
 ///
 /// # Errors
 /// `MemoryTooSmall` with the bytes needed.
+#[inline(never)]
 pub fn cut<'a>(plan: &Plan, memory: &'a mut [Block64]) -> Result<(KvCache<'a>, &'a mut [f32], Scratch<'a>), Error> {
     let mut arena = Arena { rest: memory };
     let too_small = Error::new(Code::MemoryTooSmall).at(plan.bytes() as u64);

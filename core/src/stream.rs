@@ -57,9 +57,6 @@ pub struct Stream {
     held: Vec<u8, { MAX_STOP_LEN + 4 }>,
     /// The beginning of a character.
     partial: Vec<u8, 4>,
-    /// Continuation bytes it still needs, and the range of the next.
-    needed: u8,
-    range: (u8, u8),
     /// Bytes of text so far, held ones included.
     len: u64,
     replaced: u32,
@@ -81,8 +78,6 @@ impl Stream {
             include_stop: false,
             held: Vec::new(),
             partial: Vec::new(),
-            needed: 0,
-            range: (0x80, 0xBF),
             len: 0,
             replaced: 0,
             stopped: false,
@@ -131,7 +126,6 @@ impl Stream {
     pub fn start(&mut self) {
         self.held.clear();
         self.partial.clear();
-        self.needed = 0;
         self.len = 0;
         self.replaced = 0;
         self.stopped = false;
@@ -192,45 +186,29 @@ impl Stream {
     }
 
     fn byte(&mut self, byte: u8, sink: &mut Sink<'_>) -> Option<StopMatch> {
-        if self.needed > 0 {
-            if byte < self.range.0 || byte > self.range.1 {
-                let stop = self.replace(sink);
-                return if self.stopped { stop } else { self.byte_first(byte, sink) };
-            }
+        loop {
             let _ = self.partial.push(byte);
-            self.needed = self.needed.saturating_sub(1);
-            self.range = (0x80, 0xBF);
-            if self.needed > 0 {
-                return None;
+            match core::str::from_utf8(&self.partial) {
+                Ok(_) => {
+                    let char = self.partial.clone();
+                    self.partial.clear();
+                    return self.character(&char, sink);
+                }
+                Err(error) if error.error_len().is_none() => return None,
+                Err(_) => {}
             }
-            let char = self.partial.clone();
-            self.partial.clear();
-            return self.character(&char, sink);
+            let begun = self.partial.len() > 1;
+            let stop = self.replace(sink);
+            if !begun || self.stopped {
+                return stop;
+            }
+            // What had begun ends before this byte, which begins anew.
         }
-        self.byte_first(byte, sink)
-    }
-
-    fn byte_first(&mut self, byte: u8, sink: &mut Sink<'_>) -> Option<StopMatch> {
-        let (needed, range) = match byte {
-            0..=0x7F => return self.character(&[byte], sink),
-            0xC2..=0xDF => (1, (0x80, 0xBF)),
-            0xE0 => (2, (0xA0, 0xBF)),
-            0xED => (2, (0x80, 0x9F)),
-            0xE1..=0xEF => (2, (0x80, 0xBF)),
-            0xF0 => (3, (0x90, 0xBF)),
-            0xF1..=0xF3 => (3, (0x80, 0xBF)),
-            0xF4 => (3, (0x80, 0x8F)),
-            _ => return self.replace(sink),
-        };
-        let _ = self.partial.push(byte);
-        (self.needed, self.range) = (needed, range);
-        None
     }
 
     /// The beginning of a character, or a byte that begins none, becomes U+FFFD.
     fn replace(&mut self, sink: &mut Sink<'_>) -> Option<StopMatch> {
         self.partial.clear();
-        self.needed = 0;
         self.replaced = self.replaced.saturating_add(1);
         self.character(&REPLACEMENT, sink)
     }

@@ -60,7 +60,7 @@ fn cuts(pre_tokenizer: Value, text: &str) -> Vec<String> {
         }
     };
     let how = Encode::default();
-    tokenizer.encode_observed(text.as_bytes(), how, &mut scratch, &mut ids, Some(&mut observe)).unwrap();
+    tokenizer.encode_observed(text.as_bytes(), how, &mut scratch, &mut ids, &mut observe).unwrap();
     out
 }
 

@@ -1,9 +1,9 @@
 //! The raw functions of `SPEC.md` section 10. Each turns what the host passed into slices and calls the runtime.
 
-use crate::memory::Block;
+use crate::memory::{Block, Buffer};
 use crate::profile::Profile;
 use crate::runtime::Runtime;
-use crate::{event, fault, slot};
+use crate::{fault, slot};
 use tinyrustlm_core::error::{Code, Error};
 use tinyrustlm_core::sampler::SamplerConfig;
 use tinyrustlm_core::template::Now;
@@ -13,7 +13,7 @@ use tinyrustlm_core::tokenizer::DecodeMode;
 #[unsafe(no_mangle)]
 pub extern "C" fn init_runtime() -> u32 {
     fault::set_max_model_bytes(0);
-    slot::with(&mut |runtime| {
+    slot::with(|runtime| {
         *runtime = Runtime::new();
         Ok(())
     })
@@ -22,7 +22,7 @@ pub extern "C" fn init_runtime() -> u32 {
 /// Positions to plan at the next load; 0 is the default.
 #[unsafe(no_mangle)]
 pub extern "C" fn set_context(positions: u32) -> u32 {
-    slot::with(&mut |runtime| {
+    slot::with(|runtime| {
         runtime.context = positions;
         Ok(())
     })
@@ -31,7 +31,7 @@ pub extern "C" fn set_context(positions: u32) -> u32 {
 /// The local time that templates see.
 #[unsafe(no_mangle)]
 pub extern "C" fn set_now(year: u32, month: u32, day: u32, hour: u32, minute: u32, second: u32) -> u32 {
-    slot::with(&mut |runtime| {
+    slot::with(|runtime| {
         let fits = (1..=9999).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
         if !fits || hour > 23 || minute > 59 || second > 59 {
             return Err(Error::new(Code::InvalidLength));
@@ -55,7 +55,7 @@ pub extern "C" fn load_model(ptr: *mut u8, len: usize) -> u32 {
     if len as u64 > fault::ceiling() {
         return fault::record(Error::new(Code::TransferCeilingExceeded));
     }
-    slot::with(&mut |runtime| {
+    slot::with(|runtime| {
         // SAFETY: the host passes a block of `alloc` with its length, as the contract of the ABI says.
         let file = unsafe { Block::adopt(ptr, len) }?;
         runtime.load(file).map_err(|(file, error)| {
@@ -68,56 +68,56 @@ pub extern "C" fn load_model(ptr: *mut u8, len: usize) -> u32 {
 /// Address of the loaded file; null without one.
 #[unsafe(no_mangle)]
 pub extern "C" fn model_ptr() -> *const u8 {
-    ask(|runtime| runtime.loaded.as_ref().map_or(0, |loaded| loaded.file().ptr() as usize)) as *const u8
+    slot::ask(|runtime| runtime.loaded.as_ref().map_or(0, |loaded| loaded.file().ptr() as usize)) as *const u8
 }
 
 /// Length of the loaded file; 0 without one.
 #[unsafe(no_mangle)]
 pub extern "C" fn model_len() -> usize {
-    ask(|runtime| runtime.loaded.as_ref().map_or(0, |loaded| loaded.file().len()))
+    slot::ask(|runtime| runtime.loaded.as_ref().map_or(0, |loaded| loaded.file().len()))
 }
 
 /// Positions in use.
 #[unsafe(no_mangle)]
 pub extern "C" fn context_len() -> usize {
-    ask(|runtime| runtime.loaded.as_ref().map_or(0, |loaded| loaded.context_len()))
+    slot::ask(|runtime| runtime.loaded.as_ref().map_or(0, |loaded| loaded.context_len()))
 }
 
 /// The ids of a text, as the last result.
 #[unsafe(no_mangle)]
 pub extern "C" fn encode(ptr: *const u8, len: usize, specials: u32) -> u32 {
-    with_bytes(ptr, len, &mut |runtime, text| runtime.encode(text, specials != 0))
+    with_bytes(ptr, len, |runtime, text| runtime.encode(text, specials != 0))
 }
 
 /// The bytes of ids, as the last result.
 #[unsafe(no_mangle)]
 pub extern "C" fn decode(ptr: *const u8, len: usize, mode: u32) -> u32 {
     let mode = if mode == 0 { DecodeMode::Raw } else { DecodeMode::Visible };
-    with_bytes(ptr, len, &mut |runtime, bytes| runtime.decode(crate::prompt::Ids::read(bytes)?.slice(), mode))
+    with_bytes(ptr, len, |runtime, bytes| runtime.decode(crate::prompt::Ids::read(bytes)?.slice(), mode))
 }
 
 /// The prompt of a conversation, as the last result.
 #[unsafe(no_mangle)]
 pub extern "C" fn render(ptr: *const u8, len: usize, as_ids: u32) -> u32 {
-    with_bytes(ptr, len, &mut |runtime, input| runtime.render(input, as_ids != 0))
+    with_bytes(ptr, len, |runtime, input| runtime.render(input, as_ids != 0))
 }
 
 /// The logits after a list of ids from position 0, as the last result.
 #[unsafe(no_mangle)]
 pub extern "C" fn logits(ptr: *const u8, len: usize) -> u32 {
-    with_bytes(ptr, len, &mut |runtime, bytes| runtime.logits(crate::prompt::Ids::read(bytes)?.slice()))
+    with_bytes(ptr, len, |runtime, bytes| runtime.logits(crate::prompt::Ids::read(bytes)?.slice()))
 }
 
 /// Address of the last result.
 #[unsafe(no_mangle)]
 pub extern "C" fn last_result_ptr() -> *const u8 {
-    ask(|runtime| runtime.result.bytes().as_ptr() as usize) as *const u8
+    slot::ask(|runtime| runtime.result.bytes().as_ptr() as usize) as *const u8
 }
 
 /// Length of the last result.
 #[unsafe(no_mangle)]
 pub extern "C" fn last_result_len() -> usize {
-    ask(|runtime| runtime.result.bytes().len())
+    slot::ask(|runtime| runtime.result.bytes().len())
 }
 
 /// A profile of these four; everything else is off.
@@ -125,56 +125,51 @@ pub extern "C" fn last_result_len() -> usize {
 pub extern "C" fn set_sampling_config(temperature: f32, top_k: u32, top_p: f32, seed: u64) -> u32 {
     let (temperature, top_p) = (f64::from(temperature), f64::from(top_p));
     let sampler = SamplerConfig { temperature, top_k, top_p, seed, ..SamplerConfig::GREEDY };
-    slot::with(&mut |runtime| runtime.set_profile(Profile { sampler, ..Profile::greedy() }))
+    slot::with(|runtime| runtime.set_profile(Profile { sampler, ..Profile::GREEDY }))
 }
 
 /// The whole profile.
 #[unsafe(no_mangle)]
 pub extern "C" fn set_sampling_profile(ptr: *const u8, len: usize) -> u32 {
-    with_bytes(ptr, len, &mut |runtime, record| runtime.set_profile(Profile::parse(record)?))
+    with_bytes(ptr, len, |runtime, record| runtime.set_profile(Profile::parse(record)?))
 }
 
 /// What ends generation besides the model's own set.
 #[unsafe(no_mangle)]
 pub extern "C" fn set_stops(ptr: *const u8, len: usize) -> u32 {
-    with_bytes(ptr, len, &mut |runtime, record| runtime.set_stops(record))
+    with_bytes(ptr, len, |runtime, record| runtime.set_stops(record))
 }
 
 /// Begins a generation.
 #[unsafe(no_mangle)]
 pub extern "C" fn start_generation(input: u32, ptr: *const u8, len: usize, max_new_tokens: u32) -> u32 {
-    with_bytes(ptr, len, &mut |runtime, bytes| runtime.start(input, bytes, max_new_tokens))
+    with_bytes(ptr, len, |runtime, bytes| runtime.start(input, bytes, max_new_tokens))
 }
 
 /// The next batch of the prompt, or the next token.
 #[unsafe(no_mangle)]
 pub extern "C" fn generate_next_token() -> u32 {
-    slot::with(&mut |runtime| {
-        event::record(&runtime.next()?);
-        Ok(())
-    })
+    slot::with(Runtime::next)
 }
 
 /// Ends the generation under way.
 #[unsafe(no_mangle)]
 pub extern "C" fn cancel() -> u32 {
-    slot::with(&mut Runtime::cancel)
+    slot::with(Runtime::cancel)
 }
 
 /// A whole generation from a text; the last result is all of its text.
 #[unsafe(no_mangle)]
 pub extern "C" fn generate(ptr: *const u8, len: usize, max_new_tokens: u32) -> u32 {
-    with_bytes(ptr, len, &mut |runtime, text| {
+    with_bytes(ptr, len, |runtime, text| {
         runtime.start(0, text, max_new_tokens)?;
-        let mut whole = alloc::vec::Vec::new();
+        let mut whole = Buffer::EMPTY;
         loop {
-            let event = runtime.next()?;
-            event::record(&event);
-            let text = runtime.result.bytes();
-            whole.try_reserve(text.len()).map_err(|_| Code::OutOfMemory)?;
-            whole.extend_from_slice(text);
-            if event.stop != 0 {
-                return runtime.result.set(&whole);
+            runtime.next()?;
+            whole.append(runtime.result.bytes())?;
+            if !runtime.is_running() {
+                runtime.result = whole;
+                return Ok(());
             }
         }
     })
@@ -183,49 +178,42 @@ pub extern "C" fn generate(ptr: *const u8, len: usize, max_new_tokens: u32) -> u
 /// The best tokens of the last step, as the last result.
 #[unsafe(no_mangle)]
 pub extern "C" fn top_logprobs() -> u32 {
-    slot::with(&mut |runtime| runtime.top_logprobs())
+    slot::with(|runtime| runtime.top_logprobs())
 }
 
 /// Address of the report of the last load or generation.
 #[unsafe(no_mangle)]
 pub extern "C" fn get_diagnostics_ptr() -> *const u8 {
-    ask(|runtime| runtime.report.bytes().as_ptr() as usize) as *const u8
+    slot::ask(|runtime| runtime.report.bytes().as_ptr() as usize) as *const u8
 }
 
 /// Length of the report.
 #[unsafe(no_mangle)]
 pub extern "C" fn get_diagnostics_len() -> usize {
-    ask(|runtime| runtime.report.bytes().len())
+    slot::ask(|runtime| runtime.report.bytes().len())
 }
 
 /// Forgets the conversation; model and memory stay.
 #[unsafe(no_mangle)]
 pub extern "C" fn reset_context() -> u32 {
-    slot::with(&mut Runtime::reset)
+    slot::with(Runtime::reset)
 }
 
 /// Gives back the model's block and all its memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn free_model() -> u32 {
-    slot::with(&mut |runtime| {
+    slot::with(|runtime| {
         runtime.free();
         Ok(())
     })
 }
 
-/// A question that has an answer also without a model; 0 while the runtime is busy.
-fn ask(question: fn(&Runtime) -> usize) -> usize {
-    let mut answer = 0;
-    slot::with(&mut |runtime| {
-        answer = question(runtime);
-        Ok(())
-    });
-    answer
-}
-
 /// What a call does with the bytes it was given.
-type OnBytes<'w> = &'w mut dyn FnMut(&mut Runtime, &[u8]) -> Result<(), Error>;
-
-fn with_bytes(ptr: *const u8, len: usize, work: OnBytes<'_>) -> u32 {
-    slot::with(&mut |runtime| work(runtime, fault::bytes_of(ptr, len)?))
+#[inline(always)]
+fn with_bytes(ptr: *const u8, len: usize, work: impl FnOnce(&mut Runtime, &[u8]) -> Result<(), Error>) -> u32 {
+    slot::with(|runtime| {
+        fault::check_bytes(ptr, len)?;
+        // SAFETY: the host vouches for `len` initialised bytes at `ptr` for the length of the call.
+        work(runtime, unsafe { core::slice::from_raw_parts(ptr, len) })
+    })
 }

@@ -82,7 +82,7 @@ impl Runtime {
 
 fn copied(bytes: fn(&crate::runtime::Runtime) -> &[u8]) -> String {
     let mut text = String::new();
-    slot::with(&mut |runtime| {
+    slot::with(|runtime| {
         if let Ok(whole) = core::str::from_utf8(bytes(runtime)) {
             text = String::from(whole);
         }

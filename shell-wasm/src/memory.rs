@@ -5,11 +5,30 @@ use bytemuck::Pod;
 use core::alloc::{GlobalAlloc, Layout};
 use core::mem::size_of;
 use core::ptr::NonNull;
+use tinyrustlm_core::bytes::copy;
 use tinyrustlm_core::error::{Code, Error};
 
 #[cfg(target_arch = "wasm32")]
 #[global_allocator]
-static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+static ALLOCATOR: Allocator = Allocator;
+
+/// dlmalloc without its way to grow a block where it stands: strings from the host are all that ever grows.
+#[cfg(target_arch = "wasm32")]
+struct Allocator;
+
+// SAFETY: every call is dlmalloc's own; what is not written here is the trait's.
+#[cfg(target_arch = "wasm32")]
+unsafe impl GlobalAlloc for Allocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's layout is as this trait demands.
+        unsafe { dlmalloc::GlobalDlmalloc.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        // SAFETY: the block is one of `alloc`, with its layout.
+        unsafe { dlmalloc::GlobalDlmalloc.dealloc(ptr, layout) }
+    }
+}
 #[cfg(not(target_arch = "wasm32"))]
 static ALLOCATOR: std::alloc::System = std::alloc::System;
 
@@ -172,10 +191,23 @@ impl Buffer {
     /// # Errors
     /// `OutOfMemory`.
     pub fn set(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        for (to, from) in self.room(bytes.len())?.iter_mut().zip(bytes) {
-            *to = *from;
+        self.room(bytes.len())?;
+        self.append(bytes)
+    }
+
+    /// Copies bytes in behind those it has.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn append(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let end = self.len.saturating_add(bytes.len());
+        if end > self.block.len() {
+            let mut grown = Block::of::<u8>(end.saturating_mul(2))?;
+            copy(grown.slice_mut(), self.bytes());
+            self.block = grown;
         }
-        self.len = bytes.len();
+        copy(self.block.slice_mut().get_mut(self.len..).unwrap_or(&mut []), bytes);
+        self.len = end;
         Ok(())
     }
 

@@ -31,10 +31,8 @@ pub struct Profile {
 
 impl Profile {
     /// Greedy, with nothing else.
-    pub fn greedy() -> Self {
-        let limits = Limits::default();
-        Self { sampler: SamplerConfig::GREEDY, limits, include_stop: false, parse_specials: false }
-    }
+    pub const GREEDY: Self =
+        Self { sampler: SamplerConfig::GREEDY, limits: Limits::DEFAULT, include_stop: false, parse_specials: false };
 
     /// Reads the record.
     ///
@@ -76,28 +74,8 @@ impl Profile {
             show_special: flag(SHOW_SPECIAL),
             loops: (rule.max_period > 0).then_some(rule),
             logprobs: word(22),
-            ..Limits::default()
+            ..Limits::DEFAULT
         };
         Ok(Self { sampler, limits, include_stop: flag(INCLUDE_STOP), parse_specials: flag(PARSE_SPECIALS) })
     }
-}
-
-/// A little-endian word at the front of `bytes`.
-///
-/// # Errors
-/// `InvalidLength` when there is none.
-pub fn take_word(bytes: &mut &[u8]) -> Result<u32, Error> {
-    let (word, rest) = bytes.split_first_chunk::<4>().ok_or(Code::InvalidLength)?;
-    *bytes = rest;
-    Ok(u32::from_le_bytes(*word))
-}
-
-/// `len` bytes from the front of `bytes`.
-///
-/// # Errors
-/// `InvalidLength` when there are fewer.
-pub fn take_bytes<'a>(bytes: &mut &'a [u8], len: usize) -> Result<&'a [u8], Error> {
-    let (head, rest) = bytes.split_at_checked(len).ok_or(Code::InvalidLength)?;
-    *bytes = rest;
-    Ok(head)
 }

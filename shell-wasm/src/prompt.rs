@@ -53,8 +53,9 @@ pub fn of_text(tokenizer: &Tokenizer<'_>, text: &[u8], specials: bool, content: 
 
 /// A rendered conversation: its text, and a bit per byte that says whether people wrote it.
 pub struct Prompt {
-    text: Block,
-    content: Block,
+    /// The text, then a bit for each of its bytes.
+    texts: Block,
+    room: usize,
     len: usize,
 }
 
@@ -67,15 +68,15 @@ pub fn render(template: &Template<'_>, input: &[u8], now: Now, message: &mut Buf
     let mut words = Template::memory_words(input.len());
     loop {
         let mut memory = Block::of::<u64>(words)?;
-        let mut text = Block::of::<u8>(room)?;
-        let mut content = Block::of::<u8>(room.div_ceil(8))?;
-        match template.render(input, now, memory.slice_mut(), text.slice_mut(), content.slice_mut()) {
-            Ok(rendered) => return Ok(Prompt { text, content, len: rendered.len }),
+        let mut texts = Block::of::<u8>(room.saturating_add(room.div_ceil(8)))?;
+        let (text, content) = texts.slice_mut().split_at_mut_checked(room).unwrap_or_default();
+        match template.render(input, now, memory.slice_mut(), text, content) {
+            Ok(rendered) => return Ok(Prompt { texts, room, len: rendered.len }),
             // Up to 16 MiB of text and 64 MiB to work in.
             Err(refusal) if refusal.error.code() == Code::OutputBufferExceeded && room < 1 << 24 => room *= 4,
             Err(refusal) if refusal.error.code() == Code::TemplateMemory && words < 1 << 23 => words *= 4,
             Err(refusal) => {
-                message.set(text.bytes().get(..refusal.message).unwrap_or(&[]))?;
+                message.set(texts.bytes().get(..refusal.message).unwrap_or(&[]))?;
                 return Err(refusal.error);
             }
         }
@@ -85,7 +86,7 @@ pub fn render(template: &Template<'_>, input: &[u8], now: Now, message: &mut Buf
 impl Prompt {
     /// The text.
     pub fn text(&self) -> &[u8] {
-        self.text.bytes().get(..self.len).unwrap_or(&[])
+        self.texts.bytes().get(..self.len).unwrap_or(&[])
     }
 
     /// The ids. Unless `parse_specials`, what people wrote is text and never a special token.
@@ -93,6 +94,7 @@ impl Prompt {
     /// # Errors
     /// As [`of_text`].
     pub fn encode(&self, tokenizer: &Tokenizer<'_>, parse_specials: bool) -> Result<Ids, Error> {
-        of_text(tokenizer, self.text(), false, (!parse_specials).then_some(self.content.bytes()))
+        let content = self.texts.bytes().get(self.room..).filter(|_| !parse_specials);
+        of_text(tokenizer, self.text(), false, content)
     }
 }

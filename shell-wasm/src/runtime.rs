@@ -2,10 +2,11 @@
 
 use crate::event::{self, Event};
 use crate::memory::{Block, Buffer};
-use crate::profile::{self, Profile};
+use crate::profile::Profile;
 use crate::prompt;
 use core::mem::size_of;
 use tinyrustlm_core::Block64;
+use tinyrustlm_core::bytes::Reader;
 use tinyrustlm_core::diagnostics::{LoadStage, Shell, write_failure, write_report};
 use tinyrustlm_core::error::{Code, Error};
 use tinyrustlm_core::kernels::{Isa, Serial};
@@ -54,8 +55,8 @@ impl Runtime {
         Self { context: 0, now: NO_CLOCK, loaded: None, result: Buffer::EMPTY, report: Buffer::EMPTY, profile: None }
     }
 
-    fn profile(&self) -> Profile {
-        self.profile.unwrap_or_else(Profile::greedy)
+    fn profile(&self) -> &Profile {
+        self.profile.as_ref().unwrap_or(&Profile::GREEDY)
     }
 
     /// Takes over a block that holds a model file.
@@ -91,6 +92,7 @@ impl Runtime {
     }
 
     #[allow(clippy::type_complexity)]
+    #[inline(never)]
     fn prepare(
         &self,
         bytes: &'static [u8],
@@ -132,26 +134,26 @@ impl Runtime {
     }
 
     /// Sets the stops of the record `bytes`.
-    pub fn set_stops(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
+    pub fn set_stops(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let include_stop = self.profile().include_stop;
         let generation = &mut self.loaded()?.generation;
-        let count = profile::take_word(&mut bytes)? as usize;
-        let ids = prompt::Ids::read(profile::take_bytes(&mut bytes, count.saturating_mul(4))?)?;
-        let count = profile::take_word(&mut bytes)?;
+        let mut record = Reader::new(bytes, 0, Code::InvalidLength);
+        let id_count = record.u32() as usize;
+        let ids = record.take(id_count.saturating_mul(4));
+        let count = record.u32();
         // Once to see that the record is whole, once to hand the strings over.
-        let mut rest = bytes;
+        let mut strings = record;
         for _ in 0..count {
-            let len = profile::take_word(&mut rest)?;
-            profile::take_bytes(&mut rest, len as usize)?;
+            record.string();
+            if record.failed() {
+                break;
+            }
         }
-        if !rest.is_empty() {
+        if record.failed() || !record.rest().is_empty() {
             return Err(Error::new(Code::InvalidLength));
         }
-        let strings = (0..count).map_while(|_| {
-            let len = profile::take_word(&mut bytes).ok()?;
-            profile::take_bytes(&mut bytes, len as usize).ok()
-        });
-        generation.set_stops(ids.slice(), strings, include_stop)
+        let ids = prompt::Ids::read(ids)?;
+        generation.set_stops(ids.slice(), (0..count).map(|_| strings.string()), include_stop)
     }
 
     /// The ids of a text, as the last result.
@@ -214,7 +216,7 @@ impl Runtime {
     }
 
     fn begin(&mut self, input: u32, bytes: &[u8], max_new_tokens: u32) -> Result<(), Error> {
-        let profile = self.profile();
+        let profile = self.profile.as_ref().unwrap_or(&Profile::GREEDY);
         let loaded = self.loaded.as_mut().ok_or(Code::ModelNotLoaded)?;
         let ids = match input {
             1 => prompt::render(&loaded.template, bytes, self.now, &mut self.result)?
@@ -238,43 +240,46 @@ impl Runtime {
     }
 
     /// The next piece of work: a batch of the prompt, or a token. New text is the last result.
-    pub fn next(&mut self) -> Result<Event, Error> {
+    pub fn next(&mut self) -> Result<(), Error> {
         let generation = &mut self.loaded.as_mut().ok_or(Code::ModelNotLoaded)?.generation;
-        let total = generation.prompt().len() as u32;
-        if !generation.is_running() {
-            self.result.set_len(0);
-            let (done, stop) = (generation.generated().len() as u32, generation.stop().map_or(0, |stop| stop as u32));
-            return Ok(Event { kind: event::END, stop, done, total, ..Event::default() });
-        }
-        let room = self.result.room(generation.room())?;
-        match generation.next(&Serial, None, room) {
-            Ok(step) => {
-                self.result.set_len(step.written);
-                let stop = step.stop.map_or(0, |stop| stop as u32);
-                let done = generation.generated().len() as u32;
-                let event = match step.token {
-                    Some(token) => {
-                        let logprob = token.logprob.map_or(f32::NAN, |logprob| logprob as f32);
-                        Event { kind: event::TOKEN, id: token.id, logprob, stop, done, total }
-                    }
-                    None if stop != 0 => Event { kind: event::END, stop, done, total, ..Event::default() },
-                    None => {
-                        let done = generation.session().kv_len() as u32;
-                        Event { kind: event::PROMPT, done, total, ..Event::default() }
-                    }
-                };
-                if stop != 0 {
+        let mut event = Event { kind: event::END, total: generation.prompt().len() as u32, ..Event::default() };
+        self.result.set_len(0);
+        if generation.is_running() {
+            let room = self.result.room(generation.room())?;
+            let step = match generation.next(&Serial, None, room) {
+                Ok(step) => step,
+                Err(error) => {
                     self.write_report(LoadStage::KvAllocationSuccess, None);
+                    // The cache may hold rows of a pass that failed; model and memory stay.
+                    self.reset()?;
+                    return Err(error);
                 }
-                Ok(event)
+            };
+            self.result.set_len(step.written);
+            if let Some(token) = step.token {
+                event.kind = event::TOKEN;
+                event.id = token.id;
+                event.logprob = token.logprob.map_or(f32::NAN, |logprob| logprob as f32);
+            } else if step.stop.is_none() {
+                event.kind = event::PROMPT;
             }
-            Err(error) => {
+            if step.stop.is_some() {
                 self.write_report(LoadStage::KvAllocationSuccess, None);
-                // The cache may hold rows of a pass that failed; model and memory stay.
-                self.reset()?;
-                Err(error)
             }
         }
+        let generation = &self.loaded()?.generation;
+        event.done = match event.kind {
+            event::PROMPT => generation.session().kv_len(),
+            _ => generation.generated().len(),
+        } as u32;
+        event.stop = generation.stop().map_or(0, |stop| stop as u32);
+        event::record(&event);
+        Ok(())
+    }
+
+    /// Whether a generation is under way.
+    pub fn is_running(&self) -> bool {
+        self.loaded.as_ref().is_some_and(|loaded| loaded.generation.is_running())
     }
 
     /// The best tokens of the last step by the unmodified logits, as the last result: u32 id, f32 logarithm.
@@ -296,7 +301,7 @@ impl Runtime {
         let generation = &mut self.loaded()?.generation;
         if generation.is_running() {
             generation.cancel();
-            event::record(&self.next()?);
+            return self.next();
         }
         Ok(())
     }

@@ -22,12 +22,36 @@ static SLOT: Slot = Slot { taken: AtomicBool::new(false), runtime: UnsafeCell::n
 ///
 /// A call that comes while another is under way gets `Busy`. A trap inside `work` leaves the lock taken for good, so a
 /// runtime that may be inconsistent is never entered again.
-pub fn with(work: &mut dyn FnMut(&mut Runtime) -> Result<(), Error>) -> u32 {
+#[inline(always)]
+pub fn with(work: impl FnOnce(&mut Runtime) -> Result<(), Error>) -> u32 {
+    match enter() {
+        Some(runtime) => leave(work(runtime)),
+        None => Code::Busy as u32,
+    }
+}
+
+/// Asks the runtime something that cannot fail; 0 while it is busy.
+#[inline(always)]
+pub fn ask(question: impl FnOnce(&Runtime) -> usize) -> usize {
+    let Some(runtime) = enter() else { return 0 };
+    let answer = question(runtime);
+    leave(Ok(()));
+    answer
+}
+
+// What every function of the ABI shares. The caller gives the borrow up with `leave`.
+#[inline(never)]
+fn enter() -> Option<&'static mut Runtime> {
     if SLOT.taken.swap(true, Ordering::Acquire) {
-        return fault::record(Error::new(Code::Busy));
+        fault::record(Error::new(Code::Busy));
+        return None;
     }
     // SAFETY: `taken` was false, so no other reference to the runtime lives.
-    let result = work(unsafe { &mut *SLOT.runtime.get() });
+    Some(unsafe { &mut *SLOT.runtime.get() })
+}
+
+#[inline(never)]
+fn leave(result: Result<(), Error>) -> u32 {
     SLOT.taken.store(false, Ordering::Release);
     fault::number(result)
 }

@@ -1,6 +1,7 @@
 //! XXH64 with seed 0, and the checksum of a file: the hash with the checksum's own bytes taken as zero.
 
 use super::header;
+use crate::bytes::copy;
 
 const P1: u64 = 0x9E37_79B1_85EB_CA87;
 const P2: u64 = 0xC2B2_AE3D_27D4_EB4F;
@@ -50,9 +51,7 @@ impl Xxh64 {
             let room = self.held.get_mut(self.held_len..).unwrap_or(&mut []);
             let take = room.len().min(bytes.len());
             let (head, tail) = bytes.split_at_checked(take).unwrap_or((bytes, &[]));
-            for (to, from) in room.iter_mut().zip(head) {
-                *to = *from;
-            }
+            copy(room, head);
             self.held_len = self.held_len.saturating_add(take);
             bytes = tail;
             if self.held_len < STRIPE {
@@ -67,9 +66,7 @@ impl Xxh64 {
             stripe(&mut acc, bytes);
         }
         self.acc = acc;
-        for (to, from) in self.held.iter_mut().zip(rest) {
-            *to = *from;
-        }
+        copy(&mut self.held, rest);
         self.held_len = rest.len();
     }
 

@@ -1,7 +1,7 @@
 //! Directory entries and the dtypes they name.
 
-use crate::bytes::{u32_at, u64_at};
 use crate::error::Code;
+use bytemuck::{CheckedBitPattern, NoUninit};
 
 /// Bytes of an entry.
 pub const LENGTH: usize = 64;
@@ -31,7 +31,7 @@ pub const GROUP_ROWS: usize = 8;
 pub const BLOCK_COLS: usize = 32;
 
 /// How a payload's values are stored.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, NoUninit, CheckedBitPattern)]
 #[repr(u32)]
 pub enum DType {
     /// Row-major floats.
@@ -102,8 +102,9 @@ impl DType {
     }
 }
 
-/// One directory entry, by the names of `SPEC.md`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// One directory entry, by the names of `SPEC.md` and as it stands in the file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, NoUninit, CheckedBitPattern)]
+#[repr(C)]
 #[allow(missing_docs)]
 pub struct Entry {
     pub name_hash: u64,
@@ -116,6 +117,8 @@ pub struct Entry {
     pub block_size: u32,
     pub layout: u32,
 }
+
+static_assertions::const_assert_eq!(size_of::<Entry>(), LENGTH);
 
 impl Entry {
     /// An entry of this shape with what its dtype prescribes. `rank` 1: `cols` is not used.
@@ -134,29 +137,13 @@ impl Entry {
         })
     }
 
-    /// Reads the entry at the start of `bytes` and checks every rule that needs nothing but the entry.
-    ///
-    /// # Errors
-    /// The rule that does not hold, and the position of its field.
-    pub fn parse(bytes: &[u8]) -> Result<Self, (Code, usize)> {
-        let record = bytes.first_chunk::<LENGTH>().ok_or((Code::DirectoryRange, NAME_HASH))?;
-        let (word, long) = (|field| u32_at(record, field), |field| u64_at(record, field));
-        let entry = Self {
-            name_hash: long(NAME_HASH),
-            dtype: DType::from_number(word(DTYPE)).ok_or((Code::UnknownDType, DTYPE))?,
-            rank: word(RANK),
-            dims: [word(DIMS), word(DIMS + 4), word(DIMS + 8), word(DIMS + 12)],
-            byte_offset: long(BYTE_OFFSET),
-            byte_length: long(BYTE_LENGTH),
-            scale_offset: long(SCALE_OFFSET),
-            block_size: word(BLOCK_SIZE),
-            layout: word(LAYOUT),
-        };
-        entry.check()?;
-        Ok(entry)
+    /// Reads an entry; `None` for a dtype this version does not know.
+    pub fn read(record: &[u8]) -> Option<Self> {
+        bytemuck::checked::try_pod_read_unaligned(record).ok()
     }
 
-    fn check(&self) -> Result<(), (Code, usize)> {
+    /// The first rule that does not hold, and the position of its field.
+    pub(super) fn broken_rule(&self) -> Option<(Code, usize)> {
         let [rows, cols, rest @ ..] = self.dims;
         let ranks = match self.dtype {
             DType::Bytes => 1..=1,
@@ -164,54 +151,33 @@ impl Entry {
             DType::Q8_0 | DType::Q4_0 | DType::Q4_1 => 2..=2,
         };
         if !ranks.contains(&self.rank) {
-            return Err((Code::Rank, RANK));
+            return Some((Code::Rank, RANK));
         }
         let zero_rows = rows == 0 && self.dtype != DType::Bytes;
         if zero_rows || (self.rank == 2 && cols == 0) {
-            return Err((Code::ZeroDim, DIMS));
+            return Some((Code::ZeroDim, DIMS));
         }
         if rest != [0, 0] || (self.rank == 1 && cols != 0) {
-            return Err((Code::UnusedDim, DIMS));
+            return Some((Code::UnusedDim, DIMS));
         }
         let cols = if self.rank == 2 { cols } else { 1 };
         if self.dtype.payload_bytes(rows, cols) != Some(self.byte_length) {
-            return Err((Code::ByteLength, BYTE_LENGTH));
+            return Some((Code::ByteLength, BYTE_LENGTH));
         }
         if self.scale_offset != 0 {
-            return Err((Code::ScaleOffset, SCALE_OFFSET));
+            return Some((Code::ScaleOffset, SCALE_OFFSET));
         }
         if self.block_size != self.dtype.block_size() {
-            return Err((Code::BlockSize, BLOCK_SIZE));
+            return Some((Code::BlockSize, BLOCK_SIZE));
         }
         if self.layout != self.dtype.layout() {
-            return Err((Code::Layout, LAYOUT));
+            return Some((Code::Layout, LAYOUT));
         }
-        Ok(())
+        None
     }
 
     /// The bytes of the entry.
     pub fn emit(&self) -> [u8; LENGTH] {
-        let mut out = [0; LENGTH];
-        let mut put = |at: usize, bytes: &[u8]| {
-            for (to, from) in out.iter_mut().skip(at).zip(bytes) {
-                *to = *from;
-            }
-        };
-        put(DTYPE, &(self.dtype as u32).to_le_bytes());
-        put(RANK, &self.rank.to_le_bytes());
-        for (at, dim) in (DIMS..BYTE_OFFSET).step_by(4).zip(self.dims) {
-            put(at, &dim.to_le_bytes());
-        }
-        for (at, value) in [
-            (NAME_HASH, self.name_hash),
-            (BYTE_OFFSET, self.byte_offset),
-            (BYTE_LENGTH, self.byte_length),
-            (SCALE_OFFSET, self.scale_offset),
-        ] {
-            put(at, &value.to_le_bytes());
-        }
-        put(BLOCK_SIZE, &self.block_size.to_le_bytes());
-        put(LAYOUT, &self.layout.to_le_bytes());
-        out
+        bytemuck::cast(*self)
     }
 }

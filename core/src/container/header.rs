@@ -2,8 +2,9 @@
 
 use super::align_up;
 use super::directory;
-use crate::bytes::{u32_at, u64_at};
+use crate::bytes::{Bound, bound, check_bounds, copy};
 use crate::error::{Code, Error};
+use bytemuck::{Pod, Zeroable};
 
 /// Bytes of the header.
 pub const LENGTH: usize = 108;
@@ -22,7 +23,7 @@ pub const MAX_LAYERS: u32 = 1024;
 /// Most directory entries.
 pub const MAX_TENSORS: u32 = 16_384;
 /// Most of every dimension. Keeps all products of two dimensions far below 2^64 and all sums of columns in i32.
-pub const MAX_DIMENSION: u64 = 1 << 24;
+pub const MAX_DIMENSION: u32 = 1 << 24;
 
 // Field positions, used by parse, emit and tests alike.
 /// Position of `version`.
@@ -68,8 +69,36 @@ pub const TENSOR_DATA_OFFSET: usize = 92;
 /// Position of `checksum`. Not aligned.
 pub const CHECKSUM: usize = 100;
 
-/// The fields of the header, by their names in `SPEC.md`.
-#[derive(Clone, Copy, PartialEq, Debug)]
+const ALONE: [Bound; 15] = [
+    bound(0, u32::from_le_bytes(MAGIC), u32::from_le_bytes(MAGIC), Code::InvalidModelMagic),
+    bound(VERSION, FORMAT_VERSION, FORMAT_VERSION, Code::UnsupportedModelVersion),
+    bound(HEADER_LENGTH, LENGTH as u32, LENGTH as u32, Code::HeaderLength),
+    bound(MODEL_TYPE, GENERIC_DECODER, GENERIC_DECODER, Code::ModelType),
+    bound(FLAGS, 0, FLAG_TIED, Code::UnknownFlags),
+    bound(VOCAB_SIZE, 1, u32::MAX, Code::ZeroDimension),
+    bound(HIDDEN_SIZE, 1, u32::MAX, Code::ZeroDimension),
+    bound(LAYER_COUNT, 1, u32::MAX, Code::ZeroDimension),
+    bound(HEAD_COUNT, 1, u32::MAX, Code::ZeroDimension),
+    bound(KV_HEAD_COUNT, 1, u32::MAX, Code::ZeroDimension),
+    bound(HEAD_DIM, 1, u32::MAX, Code::ZeroDimension),
+    bound(FFN_SIZE, 1, u32::MAX, Code::ZeroDimension),
+    bound(MAX_CONTEXT, 1, u32::MAX, Code::ZeroDimension),
+    bound(VOCAB_SIZE, 1, MAX_DIMENSION, Code::DimensionTooLarge),
+    bound(HIDDEN_SIZE, 1, MAX_DIMENSION, Code::DimensionTooLarge),
+];
+const SIZES: [Bound; 2] = [
+    bound(FFN_SIZE, 1, MAX_DIMENSION, Code::DimensionTooLarge),
+    bound(MAX_CONTEXT, 1, MAX_DIMENSION, Code::DimensionTooLarge),
+];
+/// The bits of a finite number above 0 are an integer above 0 and below those of infinity.
+const FLOATS: [Bound; 2] = [
+    bound(ROPE_THETA, 1, f32::MAX.to_bits(), Code::RopeTheta),
+    bound(RMS_NORM_EPSILON, 1, f32::MAX.to_bits(), Code::Epsilon),
+];
+
+/// The fields of the header from `flags` on, by their names in `SPEC.md` and as they stand in the file.
+#[derive(Clone, Copy, PartialEq, Debug, Pod, Zeroable)]
+#[repr(C, packed(4))]
 #[allow(missing_docs)]
 pub struct Header {
     pub flags: u32,
@@ -92,165 +121,86 @@ pub struct Header {
     pub checksum: u64,
 }
 
+static_assertions::const_assert_eq!(size_of::<Header>(), LENGTH - FLAGS);
+
 impl Header {
     /// Reads the header at the start of `bytes` and checks every rule that needs nothing but the header.
     ///
     /// # Errors
     /// The first rule that does not hold, with the offset of its field.
+    #[inline(never)]
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
-        let fail = |code, field: usize| Err(Error::new(code).at(field as u64));
+        let mut header = Self::zeroed();
+        header.read(bytes)?;
+        Ok(header)
+    }
+
+    /// The same, in place.
+    #[inline(never)]
+    pub(super) fn read(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let Some(record) = bytes.first_chunk::<LENGTH>() else {
             // A file of another kind is called that, however short it is.
             let magic = bytes.first_chunk().is_none_or(|magic| *magic == MAGIC);
             return fail(if magic { Code::FileTooShort } else { Code::InvalidModelMagic }, 0);
         };
-        let (word, long) = (|field| u32_at(record, field), |field| u64_at(record, field));
-        if word(0) != u32::from_le_bytes(MAGIC) {
-            return fail(Code::InvalidModelMagic, 0);
-        }
-        let header = Self {
-            flags: word(FLAGS),
-            vocab_size: word(VOCAB_SIZE),
-            special_token_count: word(SPECIAL_TOKEN_COUNT),
-            hidden_size: word(HIDDEN_SIZE),
-            layer_count: word(LAYER_COUNT),
-            head_count: word(HEAD_COUNT),
-            kv_head_count: word(KV_HEAD_COUNT),
-            head_dim: word(HEAD_DIM),
-            ffn_size: word(FFN_SIZE),
-            max_context: word(MAX_CONTEXT),
-            rope_theta: f32::from_bits(word(ROPE_THETA)),
-            rms_norm_epsilon: f32::from_bits(word(RMS_NORM_EPSILON)),
-            tokenizer_offset: long(TOKENIZER_OFFSET),
-            tokenizer_length: long(TOKENIZER_LENGTH),
-            tensor_directory_offset: long(TENSOR_DIRECTORY_OFFSET),
-            tensor_count: word(TENSOR_COUNT),
-            tensor_data_offset: long(TENSOR_DATA_OFFSET),
-            checksum: long(CHECKSUM),
-        };
-        let fixed = [
-            (VERSION, FORMAT_VERSION, Code::UnsupportedModelVersion),
-            (HEADER_LENGTH, LENGTH as u32, Code::HeaderLength),
-            (MODEL_TYPE, GENERIC_DECODER, Code::ModelType),
-        ];
-        for (field, value, code) in fixed {
-            if word(field) != value {
-                return fail(code, field);
-            }
-        }
-        match header.broken_rule() {
-            Some((code, field)) => fail(code, field),
-            None => Ok(header),
-        }
+        check_bounds(record, 0, &ALONE)?;
+        copy(bytemuck::bytes_of_mut(self), record.get(FLAGS..).unwrap_or(&[]));
+        self.check(record)
     }
 
-    fn broken_rule(&self) -> Option<(Code, usize)> {
-        if self.flags & !FLAG_TIED != 0 {
-            return Some((Code::UnknownFlags, FLAGS));
+    fn check(&self, record: &[u8; LENGTH]) -> Result<(), Error> {
+        // All heads together are one of the sizes, and their turn is here.
+        if u64::from(self.head_count).wrapping_mul(u64::from(self.head_dim)) > u64::from(MAX_DIMENSION) {
+            return fail(Code::DimensionTooLarge, HEAD_DIM);
         }
-        let dimensions = [
-            (self.vocab_size, VOCAB_SIZE),
-            (self.hidden_size, HIDDEN_SIZE),
-            (self.layer_count, LAYER_COUNT),
-            (self.head_count, HEAD_COUNT),
-            (self.kv_head_count, KV_HEAD_COUNT),
-            (self.head_dim, HEAD_DIM),
-            (self.ffn_size, FFN_SIZE),
-            (self.max_context, MAX_CONTEXT),
-        ];
-        if let Some(&(_, field)) = dimensions.iter().find(|(value, _)| *value == 0) {
-            return Some((Code::ZeroDimension, field));
-        }
-        let query = u64::from(self.head_count).saturating_mul(u64::from(self.head_dim));
-        let sizes = [
-            (u64::from(self.vocab_size), VOCAB_SIZE),
-            (u64::from(self.hidden_size), HIDDEN_SIZE),
-            (query, HEAD_DIM),
-            (u64::from(self.ffn_size), FFN_SIZE),
-            (u64::from(self.max_context), MAX_CONTEXT),
-        ];
-        if let Some(&(_, field)) = sizes.iter().find(|(value, _)| *value > MAX_DIMENSION) {
-            return Some((Code::DimensionTooLarge, field));
-        }
+        check_bounds(record, 0, &SIZES)?;
         if self.special_token_count > self.vocab_size {
-            return Some((Code::SpecialTokenCount, SPECIAL_TOKEN_COUNT));
+            return fail(Code::SpecialTokenCount, SPECIAL_TOKEN_COUNT);
         }
         if self.layer_count > MAX_LAYERS {
-            return Some((Code::LayerCount, LAYER_COUNT));
+            return fail(Code::LayerCount, LAYER_COUNT);
         }
         if !self.head_count.is_multiple_of(self.kv_head_count) {
-            return Some((Code::KvHeadCount, KV_HEAD_COUNT));
+            return fail(Code::KvHeadCount, KV_HEAD_COUNT);
         }
         if !self.head_dim.is_multiple_of(2) {
-            return Some((Code::HeadDimOdd, HEAD_DIM));
+            return fail(Code::HeadDimOdd, HEAD_DIM);
         }
-        if !(self.rope_theta.is_finite() && self.rope_theta > 0.0) {
-            return Some((Code::RopeTheta, ROPE_THETA));
-        }
-        if !(self.rms_norm_epsilon.is_finite() && self.rms_norm_epsilon > 0.0) {
-            return Some((Code::Epsilon, RMS_NORM_EPSILON));
-        }
+        check_bounds(record, 0, &FLOATS)?;
         if self.tokenizer_offset != TOKENIZER_START {
-            return Some((Code::TokenizerOffset, TOKENIZER_OFFSET));
+            return fail(Code::TokenizerOffset, TOKENIZER_OFFSET);
         }
-        let tokenizer_end = self.tokenizer_offset.checked_add(self.tokenizer_length);
-        if tokenizer_end.and_then(align_up).is_none() {
-            return Some((Code::TokenizerRange, TOKENIZER_LENGTH));
+        let Some(directory) = TOKENIZER_START.checked_add(self.tokenizer_length).and_then(align_up) else {
+            return fail(Code::TokenizerRange, TOKENIZER_LENGTH);
+        };
+        if directory != self.tensor_directory_offset {
+            return fail(Code::DirectoryOffset, TENSOR_DIRECTORY_OFFSET);
         }
-        if tokenizer_end.and_then(align_up) != Some(self.tensor_directory_offset) {
-            return Some((Code::DirectoryOffset, TENSOR_DIRECTORY_OFFSET));
+        if !(1..=MAX_TENSORS).contains(&self.tensor_count) {
+            return fail(Code::TensorCount, TENSOR_COUNT);
         }
-        if self.tensor_count == 0 || self.tensor_count > MAX_TENSORS {
-            return Some((Code::TensorCount, TENSOR_COUNT));
-        }
-        let directory_len = u64::from(self.tensor_count).saturating_mul(directory::LENGTH as u64);
-        if self.tensor_directory_offset.checked_add(directory_len) != Some(self.tensor_data_offset) {
-            return Some((Code::DataOffset, TENSOR_DATA_OFFSET));
+        let directory_len = u64::from(self.tensor_count).wrapping_mul(directory::LENGTH as u64);
+        if directory.checked_add(directory_len) != Some(self.tensor_data_offset) {
+            return fail(Code::DataOffset, TENSOR_DATA_OFFSET);
         }
         if self.checksum == 0 {
-            return Some((Code::ChecksumZero, CHECKSUM));
+            return fail(Code::ChecksumZero, CHECKSUM);
         }
-        None
+        Ok(())
     }
 
     /// The bytes of the header.
     pub fn emit(&self) -> [u8; LENGTH] {
         let mut out = [0; LENGTH];
-        let mut put = |at: usize, bytes: &[u8]| {
-            for (to, from) in out.iter_mut().skip(at).zip(bytes) {
-                *to = *from;
-            }
-        };
-        put(0, &MAGIC);
-        put(ROPE_THETA, &self.rope_theta.to_le_bytes());
-        put(RMS_NORM_EPSILON, &self.rms_norm_epsilon.to_le_bytes());
-        for (at, value) in [
-            (VERSION, FORMAT_VERSION),
-            (HEADER_LENGTH, LENGTH as u32),
-            (MODEL_TYPE, GENERIC_DECODER),
-            (FLAGS, self.flags),
-            (VOCAB_SIZE, self.vocab_size),
-            (SPECIAL_TOKEN_COUNT, self.special_token_count),
-            (HIDDEN_SIZE, self.hidden_size),
-            (LAYER_COUNT, self.layer_count),
-            (HEAD_COUNT, self.head_count),
-            (KV_HEAD_COUNT, self.kv_head_count),
-            (HEAD_DIM, self.head_dim),
-            (FFN_SIZE, self.ffn_size),
-            (MAX_CONTEXT, self.max_context),
-            (TENSOR_COUNT, self.tensor_count),
-        ] {
-            put(at, &value.to_le_bytes());
+        for (to, value) in out.as_chunks_mut::<4>().0.iter_mut().zip([
+            u32::from_le_bytes(MAGIC),
+            FORMAT_VERSION,
+            LENGTH as u32,
+            GENERIC_DECODER,
+        ]) {
+            *to = value.to_le_bytes();
         }
-        for (at, value) in [
-            (TOKENIZER_OFFSET, self.tokenizer_offset),
-            (TOKENIZER_LENGTH, self.tokenizer_length),
-            (TENSOR_DIRECTORY_OFFSET, self.tensor_directory_offset),
-            (TENSOR_DATA_OFFSET, self.tensor_data_offset),
-            (CHECKSUM, self.checksum),
-        ] {
-            put(at, &value.to_le_bytes());
-        }
+        copy(out.get_mut(FLAGS..).unwrap_or(&mut []), bytemuck::bytes_of(self));
         out
     }
 
@@ -258,4 +208,10 @@ impl Header {
     pub const fn tied(&self) -> bool {
         self.flags & FLAG_TIED != 0
     }
+}
+
+#[cold]
+#[inline(never)]
+fn fail(code: Code, field: usize) -> Result<(), Error> {
+    Err(Error::new(code).at(field as u64))
 }

@@ -11,9 +11,10 @@ pub use directory::{DType, Entry};
 pub use header::Header;
 pub use names::{Fnv, Names};
 
-use crate::bytes::slice;
+use crate::bytes::{slice, u64_at};
 use crate::error::{Code, Error};
 use crate::limits::ALIGN;
+use bytemuck::Zeroable;
 
 /// Names of the records that stand before all tensors, in their order.
 pub const RESERVED: [&str; 7] = ["@names", "@config", "@rope", "@template", "@stops", "@sampling", "@provenance"];
@@ -37,44 +38,66 @@ impl<'a> Container<'a> {
     ///
     /// # Errors
     /// The number of the first condition that does not hold, with its offset and directory index.
+    #[inline(never)]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
-        let header = Header::parse(bytes)?;
-        let len = bytes.len() as u64;
+        let mut container = Self::empty();
+        container.read(bytes)?;
+        Ok(container)
+    }
+
+    /// A container that is still to be read.
+    pub(crate) fn empty() -> Self {
+        Self { bytes: &[], header: Zeroable::zeroed(), directory: &[], tokenizer: &[] }
+    }
+
+    /// [`Container::parse`], in place.
+    #[inline(never)]
+    pub(crate) fn read(&mut self, bytes: &'a [u8]) -> Result<(), Error> {
+        self.bytes = bytes;
+        self.header.read(bytes)?;
+        let (header, len) = (&self.header, bytes.len() as u64);
         if usize::try_from(header.tensor_data_offset).is_err() {
             return Err(Error::new(Code::FileTooLarge).at(header::TENSOR_DATA_OFFSET as u64));
         }
-        let tokenizer = slice(bytes, header.tokenizer_offset, header.tokenizer_length)
-            .ok_or(Error::new(Code::TokenizerRange).at(header::TOKENIZER_LENGTH as u64))?;
+        let Some(tokenizer) = slice(bytes, header.tokenizer_offset, header.tokenizer_length) else {
+            return Err(Error::new(Code::TokenizerRange).at(header::TOKENIZER_LENGTH as u64));
+        };
         let directory_len = header.tensor_data_offset.saturating_sub(header.tensor_directory_offset);
-        let directory = slice(bytes, header.tensor_directory_offset, directory_len)
-            .ok_or(Error::new(Code::DirectoryRange).at(header::TENSOR_DIRECTORY_OFFSET as u64))?;
-        let container = Self { bytes, header, directory, tokenizer };
+        let Some(directory) = slice(bytes, header.tensor_directory_offset, directory_len) else {
+            return Err(Error::new(Code::DirectoryRange).at(header::TENSOR_DIRECTORY_OFFSET as u64));
+        };
+        (self.tokenizer, self.directory) = (tokenizer, directory);
 
         // A cut or extended file is named as such before the checksum calls it damaged.
         let last = header.tensor_count.saturating_sub(1);
-        let start = container.u64_of(last as usize, directory::BYTE_OFFSET);
-        let length = container.u64_of(last as usize, directory::BYTE_LENGTH);
-        if start.zip(length).and_then(|(start, length)| start.checked_add(length)) != Some(len) {
+        let start = self.field(last as usize, directory::BYTE_OFFSET);
+        let length = self.field(last as usize, directory::BYTE_LENGTH);
+        if start.checked_add(length) != Some(len) {
             return Err(Error::new(Code::FileLength).at(len).entry(last));
         }
         if checksum(bytes) != header.checksum {
             return Err(Error::new(Code::ChecksumMismatch).at(header::CHECKSUM as u64));
         }
 
-        container.zeros(header::LENGTH as u64, header.tokenizer_offset)?;
+        self.zeros(header::LENGTH as u64, header.tokenizer_offset)?;
         let tokenizer_end = header.tokenizer_offset.saturating_add(header.tokenizer_length);
-        container.zeros(tokenizer_end, header.tensor_directory_offset)?;
-        container.check_payloads()?;
-        container.check_names()?;
-        Ok(container)
+        self.zeros(tokenizer_end, header.tensor_directory_offset)?;
+        self.check_payloads()?;
+        self.check_names()
     }
 
+    #[inline(never)]
     fn check_payloads(&self) -> Result<(), Error> {
         let mut end = self.header.tensor_data_offset;
         for index in 0..self.header.tensor_count {
             let at = self.entry_offset(index);
             let fail = |code, field: usize| Error::new(code).at(at.saturating_add(field as u64)).entry(index);
-            let entry = Entry::parse(self.entry_bytes(index as usize)).map_err(|(code, field)| fail(code, field))?;
+            let Some(entry) = self.entry(index as usize) else {
+                return Err(fail(Code::UnknownDType, directory::DTYPE));
+            };
+            if let Some((code, field)) = entry.broken_rule() {
+                return Err(fail(code, field));
+            }
             if entry.byte_offset % ALIGN as u64 != 0 {
                 return Err(fail(Code::PayloadUnaligned, directory::BYTE_OFFSET));
             }
@@ -90,7 +113,7 @@ impl<'a> Container<'a> {
             }
             // In the order of the file the earlier names are fewer and already known to differ.
             let name = entry.name_hash;
-            if (0..index as usize).any(|i| self.name_hash(i) == Some(name)) {
+            if (0..index as usize).any(|i| self.name_hash(i) == name) {
                 return Err(fail(Code::DuplicateName, directory::NAME_HASH));
             }
             end = entry.byte_offset.saturating_add(entry.byte_length);
@@ -98,16 +121,17 @@ impl<'a> Container<'a> {
         Ok(())
     }
 
+    #[inline(never)]
     fn check_names(&self) -> Result<(), Error> {
-        let first = self.entry(0).ok_or(Code::DirectoryRange)?;
-        if first.name_hash != Fnv::of(b"@names") || first.dtype != DType::Bytes {
+        if !self.is_record(0, Fnv::of(b"@names")) {
             return Err(Error::new(Code::MissingTensor).at(self.entry_offset(0)).entry(0));
         }
         let mut names = self.names();
         for index in 0..self.header.tensor_count {
             let at = names.offset();
-            let name = names.next_name().map_err(|e| e.entry(index))?;
-            if self.name_hash(index as usize) != Some(Fnv::of(name.as_bytes())) {
+            let name = names.next_name();
+            names.check().map_err(|e| e.entry(index))?;
+            if self.name_hash(index as usize) != Fnv::of(name.as_bytes()) {
                 return Err(Error::new(Code::NameHash).at(at).entry(index));
             }
         }
@@ -130,13 +154,19 @@ impl<'a> Container<'a> {
         self.directory.get(start..start.saturating_add(directory::LENGTH)).unwrap_or(&[])
     }
 
-    fn u64_of(&self, index: usize, field: usize) -> Option<u64> {
-        let bytes = self.entry_bytes(index).get(field..field.checked_add(8)?)?;
-        Some(u64::from_le_bytes(bytes.try_into().ok()?))
+    /// A field of eight bytes of an entry; 0 where there is no such entry.
+    #[cfg_attr(target_arch = "wasm32", inline(never))]
+    fn field(&self, index: usize, field: usize) -> u64 {
+        u64_at(self.entry_bytes(index), field)
     }
 
-    fn name_hash(&self, index: usize) -> Option<u64> {
-        self.u64_of(index, directory::NAME_HASH)
+    fn name_hash(&self, index: usize) -> u64 {
+        self.field(index, directory::NAME_HASH)
+    }
+
+    /// Whether an entry has this name and holds bytes.
+    pub(crate) fn is_record(&self, index: usize, hash: u64) -> bool {
+        self.name_hash(index) == hash && self.entry(index).is_some_and(|entry| entry.dtype == DType::Bytes)
     }
 
     /// The header.
@@ -156,7 +186,7 @@ impl<'a> Container<'a> {
 
     /// Directory entry `index`, or `None` beyond the last.
     pub fn entry(&self, index: usize) -> Option<Entry> {
-        Entry::parse(self.entry_bytes(index)).ok()
+        Entry::read(self.entry_bytes(index))
     }
 
     /// Offset of directory entry `index` in the file.
@@ -166,15 +196,17 @@ impl<'a> Container<'a> {
 
     /// Bytes of payload `index`; empty beyond the last.
     pub fn payload(&self, index: usize) -> &'a [u8] {
-        let (start, length) = (self.u64_of(index, directory::BYTE_OFFSET), self.u64_of(index, directory::BYTE_LENGTH));
-        let range = start.zip(length);
-        range.and_then(|(start, length)| slice(self.bytes, start, length)).unwrap_or(&[])
+        slice(self.bytes, self.payload_offset(index), self.field(index, directory::BYTE_LENGTH)).unwrap_or(&[])
+    }
+
+    /// Offset of an entry's payload in the file.
+    pub(crate) fn payload_offset(&self, index: usize) -> u64 {
+        self.field(index, directory::BYTE_OFFSET)
     }
 
     /// All names, in the order of the directory.
     pub fn names(&self) -> Names<'a> {
-        let base = self.entry(0).map_or(0, |entry| entry.byte_offset);
-        Names::new(self.payload(0), base)
+        Names::new(self.payload(0), self.payload_offset(0))
     }
 
     /// Directory index of `name`. Walks the directory.
@@ -184,6 +216,6 @@ impl<'a> Container<'a> {
 
     /// Directory index of the entry with this name hash.
     pub fn find_hash(&self, hash: u64) -> Option<usize> {
-        (0..self.header.tensor_count as usize).find(|&i| self.name_hash(i) == Some(hash))
+        (0..self.header.tensor_count as usize).find(|&i| self.name_hash(i) == hash)
     }
 }

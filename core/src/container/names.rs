@@ -76,15 +76,20 @@ impl<'a> Names<'a> {
     }
 
     /// The next name.
-    pub(super) fn next_name(&mut self) -> Result<&'a str, Error> {
-        let at = self.offset();
-        let len = usize::from(self.reader.u16()?);
-        if len == 0 || len > MAX_NAME {
-            return Err(Error::new(Code::NameLength).at(at));
-        }
-        let bytes = self.reader.take(len)?;
-        core::str::from_utf8(bytes)
-            .map_err(|e| Error::new(Code::NameUtf8).at(at.saturating_add(2).saturating_add(e.valid_up_to() as u64)))
+    pub(super) fn next_name(&mut self) -> &'a str {
+        let r = &mut self.reader;
+        let at = r.offset();
+        let len = usize::from(r.u16());
+        r.require(len != 0 && len <= MAX_NAME, Code::NameLength, at);
+        core::str::from_utf8(r.take(len)).unwrap_or_else(|e| {
+            r.fail(Code::NameUtf8, at.saturating_add(2).saturating_add(e.valid_up_to() as u64));
+            ""
+        })
+    }
+
+    /// The first thing wrong with the names read so far.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        self.reader.done()
     }
 }
 
@@ -92,7 +97,7 @@ impl<'a> Iterator for Names<'a> {
     type Item = &'a str;
 
     fn next(&mut self) -> Option<&'a str> {
-        if self.is_at_end() { None } else { self.next_name().ok() }
+        if self.is_at_end() { None } else { Some(self.next_name()).filter(|name| !name.is_empty()) }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Writes JSON into a buffer of the caller. Strict for any text: ill-formed bytes become U+FFFD.
 
+use crate::bytes::take_text;
 use crate::error::{Code, Error};
 
 /// A writer. What does not fit is counted but not written.
@@ -9,25 +10,30 @@ pub struct Json<'o> {
     len: usize,
     /// The next member or element needs no comma before it.
     first: bool,
+    /// What is left of the form, and how many objects and arrays are open in the place it has reached.
+    form: &'o [u8],
+    depth: u32,
 }
 
 impl<'o> Json<'o> {
     /// A writer at the start of `out`.
     pub fn new(out: &'o mut [u8]) -> Self {
-        Self { out, len: 0, first: true }
+        Self { out, len: 0, first: true, form: &[], depth: 0 }
     }
 
     /// The bytes written.
     ///
     /// # Errors
     /// [`Code::OutputBufferExceeded`] with the length needed as index.
-    pub fn finish(self) -> Result<usize, Error> {
+    pub fn finish(mut self) -> Result<usize, Error> {
+        self.form("");
         if self.len > self.out.len() {
             return Err(Error::new(Code::OutputBufferExceeded).entry(self.len as u32));
         }
         Ok(self.len)
     }
 
+    #[inline(never)]
     fn bytes(&mut self, bytes: &[u8]) {
         let end = self.len.saturating_add(bytes.len());
         if let Some(slot) = self.out.get_mut(self.len..end) {
@@ -36,13 +42,32 @@ impl<'o> Json<'o> {
         self.len = end;
     }
 
+    /// Writes the rest of the form begun before and begins another: JSON in which each value that follows takes the
+    /// place of a `?`.
+    #[inline(never)]
+    pub fn form(&mut self, text: &'o str) {
+        let rest = core::mem::replace(&mut self.form, text.as_bytes());
+        self.bytes(rest);
+    }
+
+    /// What stands before a value.
+    #[inline(never)]
     fn comma(&mut self) {
+        if self.depth == 0
+            && let Some(at) = self.form.iter().position(|byte| *byte == b'?')
+        {
+            let (text, rest) = self.form.split_at_checked(at).unwrap_or((&[], self.form));
+            self.bytes(text);
+            self.form = rest.get(1..).unwrap_or(&[]);
+            return;
+        }
         if !core::mem::replace(&mut self.first, false) {
             self.bytes(b",");
         }
     }
 
     /// `"key":` of an object's next member.
+    #[inline(never)]
     pub fn key(&mut self, key: &str) -> &mut Self {
         self.string(key.as_bytes());
         self.bytes(b":");
@@ -50,27 +75,39 @@ impl<'o> Json<'o> {
         self
     }
 
-    /// `{`, members, `}`.
+    /// An object; `members` writes its keys and values.
+    #[inline(always)]
     pub fn object(&mut self, members: impl FnOnce(&mut Self)) {
-        self.comma();
-        self.bytes(b"{");
-        self.first = true;
+        self.open(b"{");
         members(self);
-        self.bytes(b"}");
-        self.first = false;
+        self.close(b"}");
     }
 
-    /// `[`, elements, `]`.
+    /// An array; `elements` writes its values.
+    #[inline(always)]
     pub fn array(&mut self, elements: impl FnOnce(&mut Self)) {
-        self.comma();
-        self.bytes(b"[");
-        self.first = true;
+        self.open(b"[");
         elements(self);
-        self.bytes(b"]");
+        self.close(b"]");
+    }
+
+    #[inline(never)]
+    fn open(&mut self, bracket: &[u8]) {
+        self.comma();
+        self.bytes(bracket);
+        self.first = true;
+        self.depth = self.depth.wrapping_add(1);
+    }
+
+    #[inline(never)]
+    fn close(&mut self, bracket: &[u8]) {
+        self.bytes(bracket);
         self.first = false;
+        self.depth = self.depth.wrapping_sub(1);
     }
 
     /// `null`, `true` or `false`.
+    #[inline(never)]
     pub fn word(&mut self, value: Option<bool>) {
         self.comma();
         self.bytes(match value {
@@ -81,12 +118,14 @@ impl<'o> Json<'o> {
     }
 
     /// An integer. Above 2^53 readers lose digits: use [`Json::hex`].
+    #[inline(never)]
     pub fn integer(&mut self, value: u64) {
         self.comma();
         self.digits(value, 1);
     }
 
     /// An integer or `null`.
+    #[inline(never)]
     pub fn maybe(&mut self, value: Option<u64>) {
         match value {
             Some(value) => self.integer(value),
@@ -95,6 +134,7 @@ impl<'o> Json<'o> {
     }
 
     /// A 64-bit value as a string of 16 hexadecimal digits.
+    #[inline(never)]
     pub fn hex(&mut self, value: u64) {
         self.comma();
         self.bytes(b"\"");
@@ -103,6 +143,7 @@ impl<'o> Json<'o> {
     }
 
     /// A number with six decimals, rounded half up; `null` when not finite or of magnitude 10^12 and above.
+    #[inline(never)]
     pub fn decimal(&mut self, value: f64) {
         let scaled = if value < 0.0 { -value } else { value } * 1e6;
         if scaled.is_nan() || scaled >= 1e18 {
@@ -119,11 +160,14 @@ impl<'o> Json<'o> {
     }
 
     /// A string.
+    #[inline(never)]
     pub fn string(&mut self, text: &[u8]) {
         self.comma();
         self.bytes(b"\"");
-        for chunk in text.utf8_chunks() {
-            for &byte in chunk.valid().as_bytes() {
+        let mut rest = text;
+        while !rest.is_empty() {
+            let (text, ill_formed) = take_text(&mut rest);
+            for &byte in text {
                 match byte {
                     b'"' => self.bytes(b"\\\""),
                     b'\\' => self.bytes(b"\\\\"),
@@ -135,7 +179,7 @@ impl<'o> Json<'o> {
                     _ => self.bytes(&[byte]),
                 }
             }
-            if !chunk.invalid().is_empty() {
+            if ill_formed {
                 self.bytes("\u{FFFD}".as_bytes());
             }
         }
@@ -143,6 +187,15 @@ impl<'o> Json<'o> {
     }
 
     /// At least `least` decimal digits.
+    /// A string of the program's own, or `null`.
+    #[inline(never)]
+    pub fn name(&mut self, name: Option<&str>) {
+        match name {
+            Some(name) => self.string(name.as_bytes()),
+            None => self.word(None),
+        }
+    }
+
     fn digits(&mut self, mut value: u64, least: usize) {
         let mut digits = [b'0'; 20];
         let mut used = 0usize;
@@ -192,6 +245,21 @@ mod tests {
             })
         });
         assert_eq!(text, r#"{"a":0,"b":[null,"0000000000000abc",{}],"c":true}"#);
+    }
+
+    #[test]
+    fn values_take_the_places_of_a_form() {
+        let text = write(|j| {
+            j.form(r#"{"a":?,"b":{"c":?}"#);
+            j.array(|j| {
+                j.integer(1);
+                j.object(|j| j.key("?").integer(2));
+            });
+            j.name(Some("x?"));
+            j.form(r#","d":?}"#);
+            j.name(None);
+        });
+        assert_eq!(text, r#"{"a":[1,{"?":2}],"b":{"c":"x?"},"d":null}"#);
     }
 
     #[test]

@@ -67,34 +67,18 @@ impl LoadStage {
 /// ordinary length.
 pub fn write_report(generation: &Generation<'_, '_>, shell: &Shell<'_>, out: &mut [u8]) -> Result<usize, Error> {
     let session = generation.session();
-    let stop = generation.stop();
+    let row = session.plan().kv_bytes().checked_div(session.context()).unwrap_or(0);
+    let used = (row as u64).saturating_mul(session.kv_len() as u64);
+    let counts = [generation.prompt().len() as u64, generation.generated().len() as u64, used];
     let mut json = Json::new(out);
-    json.object(|j| {
-        head(j, shell, Some(session.model()), LoadStage::KvAllocationSuccess);
-        j.key("generation_stage").object(|j| {
-            j.key("prompt_tokens").integer(generation.prompt().len() as u64);
-            j.key("generated_tokens").integer(generation.generated().len() as u64);
-            loud(j.key("stop_reason"), stop);
-            let row = session.plan().kv_bytes().checked_div(session.context()).unwrap_or(0);
-            j.key("context_utilization_bytes").integer((row as u64).saturating_mul(session.kv_len() as u64));
-            j.key("peak_memory_bytes").maybe(shell.peak_memory_bytes);
-        });
-        tail(j, shell, generation.error());
-        j.key("model").object(|j| shape(j, session.model()));
-        j.key("sampling").object(|j| profile(j, generation));
-        j.key("stop").object(|j| stop_log(j, generation));
-        j.key("memory").object(|j| {
-            let plan = session.plan();
-            j.key("context").integer(plan.context as u64);
-            j.key("active_seq_len").integer(session.kv_len() as u64);
-            j.key("reused_tokens").integer(generation.reused() as u64);
-            j.key("kv_bytes").integer(plan.kv_bytes() as u64);
-            j.key("logits_bytes").integer(plan.logits_bytes() as u64);
-            j.key("scratch_bytes").integer(plan.scratch_bytes() as u64);
-            let blocks = Generation::blocks(plan.vocab_size, plan.context);
-            j.key("sampler_bytes").integer((blocks as u64).saturating_mul(64));
-        });
-    });
+    let j = &mut json;
+    let stage = LoadStage::KvAllocationSuccess;
+    common(j, shell, Some(session.model()), stage, counts, generation.stop(), generation.error());
+    j.form(GENERATION);
+    shape(j, session.model());
+    profile(j, generation);
+    stop_log(j, generation);
+    memory(j, generation);
     json.finish()
 }
 
@@ -110,62 +94,67 @@ pub fn write_failure(
     out: &mut [u8],
 ) -> Result<usize, Error> {
     let mut json = Json::new(out);
-    json.object(|j| {
-        head(j, shell, model, stage);
-        j.key("generation_stage").object(|j| {
-            j.key("prompt_tokens").integer(0);
-            j.key("generated_tokens").integer(0);
-            loud(j.key("stop_reason"), error.map(|_| StopReason::Error));
-            j.key("context_utilization_bytes").integer(0);
-            j.key("peak_memory_bytes").maybe(shell.peak_memory_bytes);
-        });
-        tail(j, shell, error);
-    });
+    common(&mut json, shell, model, stage, [0; 3], error.map(|_| StopReason::Error), error);
+    json.form("}");
     json.finish()
 }
 
-fn head(j: &mut Json<'_>, shell: &Shell<'_>, model: Option<&Model<'_>>, stage: LoadStage) {
-    match shell.transaction_id {
-        Some(id) => j.key("transaction_id").string(id.as_bytes()),
-        None => j.key("transaction_id").word(None),
-    }
-    j.key("model_identity").object(|j| match model {
-        Some(model) => {
-            j.key("checksum").hex(model.container().header().checksum);
-            j.key("precision").string(precision(model).as_bytes());
-            j.key("vocab_size").integer(model.config.vocab_size as u64);
-        }
-        None => {
-            for key in ["checksum", "precision", "vocab_size"] {
-                j.key(key).word(None);
-            }
-        }
-    });
-    j.key("load_stage_status").string(stage.name().as_bytes());
-}
+/// What every report has.
+const COMMON: &str = concat!(
+    r#"{"transaction_id":?,"model_identity":{"checksum":?,"precision":?,"vocab_size":?},"load_stage_status":?,"#,
+    r#""generation_stage":{"prompt_tokens":?,"generated_tokens":?,"stop_reason":?,"#,
+    r#""context_utilization_bytes":?,"peak_memory_bytes":?},"performance_metrics":{"time_to_first_token_ms":?,"generation_time_ms":?,"#,
+    r#""tokens_per_second":?},"error_recovery":{"stable_message":?,"numeric_code":?},"#,
+    r#""error_position":{"offset":?,"index":?}"#,
+);
 
-fn tail(j: &mut Json<'_>, shell: &Shell<'_>, error: Option<Error>) {
-    j.key("performance_metrics").object(|j| {
-        let times = [
-            ("time_to_first_token_ms", shell.time_to_first_token_ms),
-            ("generation_time_ms", shell.generation_time_ms),
-            ("tokens_per_second", shell.tokens_per_second),
-        ];
-        for (key, value) in times {
-            j.key(key).decimal(value.unwrap_or(f64::NAN));
+/// What the report of a generation has beside it.
+const GENERATION: &str = concat!(
+    r#","model":{"layers":?,"hidden_size":?,"ffn_size":?,"heads":?,"kv_heads":?,"head_dim":?,"max_context":?,"#,
+    r#""file_bytes":?,"tokenizer_bytes":?,"template_bytes":?,"provenance_bytes":?,"special_tokens":?,"rope":?,"#,
+    r#""eos_ids":?},"sampling":{"order":?,"prng":?,"seed":?,"stream":?,"turn":?,"temperature":?,"top_p":?,"#,
+    r#""min_p":?,"typical_p":?,"repetition_penalty":?,"frequency_penalty":?,"presence_penalty":?,"top_k":?,"#,
+    r#""penalise_special":?,"on_all_masked":?,"candidate_cap":?,"max_lost_mass":?,"max_new_tokens":?,"#,
+    r#""min_new_tokens":?,"ignore_eos":?},"stop":{"reason":?,"token":?,"string":?,"loop":?,"incomplete_tail":?},"#,
+    r#""memory":{"context":?,"active_seq_len":?,"reused_tokens":?,"kv_bytes":?,"logits_bytes":?,"scratch_bytes":?,"#,
+    r#""sampler_bytes":?}}"#,
+);
+
+/// Fills [`COMMON`]; `counts`: tokens of the prompt, tokens generated, bytes of the cache in use.
+#[inline(never)]
+fn common(
+    j: &mut Json<'_>,
+    shell: &Shell<'_>,
+    model: Option<&Model<'_>>,
+    stage: LoadStage,
+    counts: [u64; 3],
+    stop: Option<StopReason>,
+    error: Option<Error>,
+) {
+    j.form(COMMON);
+    j.name(shell.transaction_id);
+    match model {
+        Some(model) => {
+            j.hex(model.container().header().checksum);
+            j.name(Some(precision(model)));
+            j.integer(model.config.vocab_size as u64);
         }
-    });
-    j.key("error_recovery").object(|j| {
-        match error {
-            Some(e) => j.key("stable_message").string(e.code().name().as_bytes()),
-            None => j.key("stable_message").word(None),
-        }
-        j.key("numeric_code").integer(u64::from(error.map_or(0, Error::number)));
-    });
-    j.key("error_position").object(|j| {
-        j.key("offset").maybe(error.and_then(|e| e.offset()));
-        j.key("index").maybe(error.and_then(|e| e.index()).map(u64::from));
-    });
+        None => (0..3).for_each(|_| j.word(None)),
+    }
+    j.name(Some(stage.name()));
+    let [prompt, generated, used] = counts;
+    j.integer(prompt);
+    j.integer(generated);
+    loud(j, stop);
+    j.integer(used);
+    j.maybe(shell.peak_memory_bytes);
+    for time in [shell.time_to_first_token_ms, shell.generation_time_ms, shell.tokens_per_second] {
+        j.decimal(time.unwrap_or(f64::NAN));
+    }
+    j.name(error.map(|error| error.code().name()));
+    j.integer(u64::from(error.map_or(0, Error::number)));
+    j.maybe(error.and_then(|error| error.offset()));
+    j.maybe(error.and_then(|error| error.index()).map(u64::from));
 }
 
 /// A stop reason in capitals, as the report's first part has it.
@@ -193,24 +182,23 @@ fn precision(model: &Model<'_>) -> &'static str {
 
 fn shape(j: &mut Json<'_>, model: &Model<'_>) {
     let c = &model.config;
-    let sizes = [
-        ("layers", c.layer_count),
-        ("hidden_size", c.hidden_size),
-        ("ffn_size", c.ffn_size),
-        ("heads", c.head_count),
-        ("kv_heads", c.kv_head_count),
-        ("head_dim", c.head_dim),
-        ("max_context", c.max_context),
-        ("file_bytes", model.container().bytes().len()),
-        ("tokenizer_bytes", model.tokenizer_bytes().len()),
-        ("template_bytes", model.template_bytes().len()),
-        ("provenance_bytes", model.provenance().len()),
-    ];
-    for (key, value) in sizes {
-        j.key(key).integer(value as u64);
+    for size in [
+        c.layer_count,
+        c.hidden_size,
+        c.ffn_size,
+        c.head_count,
+        c.kv_head_count,
+        c.head_dim,
+        c.max_context,
+        model.container().bytes().len(),
+        model.tokenizer_bytes().len(),
+        model.template_bytes().len(),
+        model.provenance().len(),
+        c.special_token_count,
+    ] {
+        j.integer(size as u64);
     }
-    j.key("special_tokens").integer(u64::from(model.container().header().special_token_count));
-    j.key("rope").array(|j| {
+    j.array(|j| {
         for table in model.rope.tables() {
             j.object(|j| {
                 j.key("rotary_dim").integer(table.rotary_dim as u64);
@@ -218,7 +206,7 @@ fn shape(j: &mut Json<'_>, model: &Model<'_>) {
             });
         }
     });
-    j.key("eos_ids").array(|j| model.stops.ids().iter().for_each(|&id| j.integer(u64::from(id))));
+    j.array(|j| model.stops.ids().iter().for_each(|&id| j.integer(u64::from(id))));
 }
 
 fn profile(j: &mut Json<'_>, generation: &Generation<'_, '_>) {
@@ -236,58 +224,64 @@ fn profile(j: &mut Json<'_>, generation: &Generation<'_, '_>) {
         OnAllMasked::Fail => "error",
         OnAllMasked::ForceEos => "force_eos",
     };
-    j.key("order").string(order.as_bytes());
-    j.key("prng").string(prng.as_bytes());
-    j.key("seed").hex(c.seed);
-    j.key("stream").integer(u64::from(c.stream));
-    j.key("turn").integer(u64::from(generation.turn()));
-    let numbers = [
-        ("temperature", c.temperature),
-        ("top_p", c.top_p),
-        ("min_p", c.min_p),
-        ("typical_p", c.typical_p),
-        ("repetition_penalty", c.repetition_penalty),
-        ("frequency_penalty", c.frequency_penalty),
-        ("presence_penalty", c.presence_penalty),
-    ];
-    for (key, value) in numbers {
-        j.key(key).decimal(value);
+    j.name(Some(order));
+    j.name(Some(prng));
+    j.hex(c.seed);
+    j.integer(u64::from(c.stream));
+    j.integer(u64::from(generation.turn()));
+    for value in
+        [c.temperature, c.top_p, c.min_p, c.typical_p, c.repetition_penalty, c.frequency_penalty, c.presence_penalty]
+    {
+        j.decimal(value);
     }
-    j.key("top_k").integer(u64::from(c.top_k));
-    j.key("penalise_special").word(Some(c.penalise_special));
-    j.key("on_all_masked").string(on_all_masked.as_bytes());
-    j.key("candidate_cap").integer(crate::limits::MAX_CANDIDATES as u64);
-    j.key("max_lost_mass").decimal(generation.max_lost_mass());
-    j.key("max_new_tokens").integer(u64::from(limits.max_new_tokens));
-    j.key("min_new_tokens").integer(u64::from(limits.min_new_tokens));
-    j.key("ignore_eos").word(Some(limits.ignore_eos));
+    j.integer(u64::from(c.top_k));
+    j.word(Some(c.penalise_special));
+    j.name(Some(on_all_masked));
+    j.integer(crate::limits::MAX_CANDIDATES as u64);
+    j.decimal(generation.max_lost_mass());
+    j.integer(u64::from(limits.max_new_tokens));
+    j.integer(u64::from(limits.min_new_tokens));
+    j.word(Some(limits.ignore_eos));
 }
 
 fn stop_log(j: &mut Json<'_>, generation: &Generation<'_, '_>) {
     let stop = generation.stop();
-    match stop {
-        Some(reason) => j.key("reason").string(reason.name().as_bytes()),
-        None => j.key("reason").word(None),
-    }
+    j.name(stop.map(StopReason::name));
     let by_token = matches!(stop, Some(StopReason::EosToken | StopReason::StopTokenId));
-    j.key("token").maybe(generation.generated().last().filter(|_| by_token).map(|&id| u64::from(id)));
+    j.maybe(generation.generated().last().filter(|_| by_token).map(|&id| u64::from(id)));
     match generation.stop_match() {
-        Some(m) => j.key("string").object(|j| {
+        Some(m) => j.object(|j| {
             j.key("index").integer(u64::from(m.string));
             j.key("start").integer(m.start);
             j.key("end").integer(m.end);
         }),
-        None => j.key("string").word(None),
+        None => j.word(None),
     }
     match generation.looped() {
-        Some(found) => j.key("loop").object(|j| {
+        Some(found) => j.object(|j| {
             j.key("period").integer(u64::from(found.period));
             j.key("repetitions").integer(u64::from(found.repetitions));
             j.key("pattern").array(|j| {
                 generation.loop_pattern().iter().rev().for_each(|&id| j.integer(u64::from(id)));
             });
         }),
-        None => j.key("loop").word(None),
+        None => j.word(None),
     }
-    j.key("incomplete_tail").word(Some(generation.incomplete_tail()));
+    j.word(Some(generation.incomplete_tail()));
+}
+
+fn memory(j: &mut Json<'_>, generation: &Generation<'_, '_>) {
+    let session = generation.session();
+    let plan = session.plan();
+    for size in [
+        plan.context,
+        session.kv_len(),
+        generation.reused(),
+        plan.kv_bytes(),
+        plan.logits_bytes(),
+        plan.scratch_bytes(),
+        Generation::blocks(plan.vocab_size, plan.context).saturating_mul(64),
+    ] {
+        j.integer(size as u64);
+    }
 }

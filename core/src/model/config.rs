@@ -1,6 +1,6 @@
 //! `@config`: what the generic decoder of `SPEC.md`, section 6, has to know beside the header.
 
-use crate::bytes::u32_at;
+use crate::bytes::{Bound, bound, check_bounds, u32_at, word};
 use crate::container::Header;
 use crate::error::{Code, Error};
 
@@ -73,6 +73,15 @@ pub mod biases {
 /// Highest number of a family.
 pub const LAST_FAMILY: u32 = 10;
 
+const BOUNDS: [Bound; 6] = [
+    bound(0, CONFIG_VERSION, CONFIG_VERSION, Code::ConfigVersion),
+    bound(ACTIVATION, 1, 2, Code::UnknownActivation),
+    bound(QK_NORM, 0, 2, Code::UnknownQkNorm),
+    bound(FAMILY, 0, LAST_FAMILY, Code::UnknownFamily),
+    bound(NORMS, 0, norms::ALL, Code::UnknownNorms),
+    bound(BIASES, 0, biases::ALL, Code::UnknownBiases),
+];
+
 /// The gate's activation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
@@ -132,31 +141,66 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads the record, which stands at `base` in the file. Also gives the bytes of the windows, one u32 a layer.
+    /// A configuration that is still to be read.
+    pub(super) const EMPTY: Self = Self {
+        vocab_size: 0,
+        special_token_count: 0,
+        hidden_size: 0,
+        layer_count: 0,
+        head_count: 0,
+        kv_head_count: 0,
+        head_dim: 0,
+        ffn_size: 0,
+        max_context: 0,
+        rms_norm_epsilon: 0.0,
+        tied: false,
+        family: 0,
+        activation: Activation::Silu,
+        qk_norm: QkNorm::None,
+        norms: 0,
+        biases: 0,
+        embedding_scale: 0.0,
+        attention_scale: 0.0,
+        residual_scale: 0.0,
+        attention_softcap: 0.0,
+        logit_softcap: 0.0,
+        logit_divisor: 0.0,
+        source_context: 0,
+    };
+
+    /// Reads the record, which stands at `base` in the file. Behind its fixed part stand the windows of the layers, four
+    /// bytes each.
     ///
     /// # Errors
-    /// The first rule that does not hold, with the offset of its field.
-    pub fn parse<'a>(header: &Header, record: &'a [u8], base: u64) -> Result<(Self, &'a [u8]), Error> {
-        let fail = |code, field: usize| Error::new(code).at(base.saturating_add(field as u64));
-        let (record, windows) =
-            record.split_first_chunk::<FIXED_LENGTH>().ok_or_else(|| fail(Code::ConfigTooShort, record.len()))?;
-        let word = |field| u32_at(record, field);
-        let float = |field| f32::from_bits(u32_at(record, field));
-        if word(0) != CONFIG_VERSION {
-            return Err(fail(Code::ConfigVersion, 0));
+    /// The first rule that does not hold, with its offset.
+    #[inline(never)]
+    pub(super) fn read(&mut self, header: &Header, record: &[u8], base: u64) -> Result<(), Error> {
+        let fail = |code, field: usize| Err(Error::new(code).at(base.saturating_add(field as u64)));
+        let Some(fixed) = record.first_chunk::<FIXED_LENGTH>() else {
+            return fail(Code::ConfigTooShort, record.len());
+        };
+        check_bounds(record, base, &BOUNDS)?;
+        let word = |field| word(fixed, field);
+        let float = |field| f32::from_bits(word(field));
+        for field in (EMBEDDING_SCALE..=LOGIT_DIVISOR).step_by(4) {
+            let value = f32::from_bits(u32_at(record, field));
+            let signed = field < ATTENTION_SOFTCAP;
+            let fits = value.is_finite() && (signed || value >= 0.0) && (field != LOGIT_DIVISOR || value > 0.0);
+            if !fits {
+                return fail(Code::ConfigFloat, field);
+            }
         }
-        let activation = match word(ACTIVATION) {
-            1 => Activation::Silu,
-            2 => Activation::GeluTanh,
-            _ => return Err(fail(Code::UnknownActivation, ACTIVATION)),
-        };
-        let qk_norm = match word(QK_NORM) {
-            0 => QkNorm::None,
-            1 => QkNorm::PerHead,
-            2 => QkNorm::Whole,
-            _ => return Err(fail(Code::UnknownQkNorm, QK_NORM)),
-        };
-        let config = Self {
+        if record.iter().take(FIXED_LENGTH).skip(RESERVED).any(|byte| *byte != 0) {
+            return fail(Code::ConfigReserved, RESERVED);
+        }
+        let end = (header.layer_count as usize).saturating_mul(4).saturating_add(FIXED_LENGTH);
+        if record.len() < end {
+            return fail(Code::ConfigTooShort, record.len());
+        }
+        if record.len() > end {
+            return fail(Code::ConfigTrailing, end);
+        }
+        *self = Self {
             vocab_size: header.vocab_size as usize,
             special_token_count: header.special_token_count as usize,
             hidden_size: header.hidden_size as usize,
@@ -169,8 +213,12 @@ impl Config {
             rms_norm_epsilon: header.rms_norm_epsilon,
             tied: header.tied(),
             family: word(FAMILY),
-            activation,
-            qk_norm,
+            activation: if word(ACTIVATION) == 1 { Activation::Silu } else { Activation::GeluTanh },
+            qk_norm: match word(QK_NORM) {
+                0 => QkNorm::None,
+                1 => QkNorm::PerHead,
+                _ => QkNorm::Whole,
+            },
             norms: word(NORMS),
             biases: word(BIASES),
             embedding_scale: float(EMBEDDING_SCALE),
@@ -181,34 +229,7 @@ impl Config {
             logit_divisor: float(LOGIT_DIVISOR),
             source_context: word(SOURCE_CONTEXT),
         };
-        let scale = |value: f32| value.is_finite();
-        let cap = |value: f32| value.is_finite() && value >= 0.0;
-        let reserved = record.get(RESERVED..).unwrap_or(&[]);
-        let rules = [
-            (config.family <= LAST_FAMILY, Code::UnknownFamily, FAMILY),
-            (config.norms & !norms::ALL == 0, Code::UnknownNorms, NORMS),
-            (config.biases & !biases::ALL == 0, Code::UnknownBiases, BIASES),
-            (scale(config.embedding_scale), Code::ConfigFloat, EMBEDDING_SCALE),
-            (scale(config.attention_scale), Code::ConfigFloat, ATTENTION_SCALE),
-            (scale(config.residual_scale), Code::ConfigFloat, RESIDUAL_SCALE),
-            (cap(config.attention_softcap), Code::ConfigFloat, ATTENTION_SOFTCAP),
-            (cap(config.logit_softcap), Code::ConfigFloat, LOGIT_SOFTCAP),
-            (cap(config.logit_divisor) && config.logit_divisor > 0.0, Code::ConfigFloat, LOGIT_DIVISOR),
-            (reserved.iter().all(|byte| *byte == 0), Code::ConfigReserved, RESERVED),
-        ];
-        for (holds, code, field) in rules {
-            if !holds {
-                return Err(fail(code, field));
-            }
-        }
-        let windows_len = config.layer_count.saturating_mul(4);
-        if windows.len() < windows_len {
-            return Err(fail(Code::ConfigTooShort, FIXED_LENGTH.saturating_add(windows.len())));
-        }
-        if windows.len() > windows_len {
-            return Err(fail(Code::ConfigTrailing, FIXED_LENGTH.saturating_add(windows_len)));
-        }
-        Ok((config, windows))
+        Ok(())
     }
 
     /// The fixed part of the record; the windows, a u32 for each layer, follow it.

@@ -22,6 +22,14 @@ use crate::event::event;
 use crate::tokenizer::Tokenizer;
 use tensors::{Role, tensors};
 
+// Directory indices of the records.
+const CONFIG: usize = 1;
+const ROPE: usize = 2;
+const TEMPLATE: usize = 3;
+const STOPS: usize = 4;
+const SAMPLING: usize = 5;
+const PROVENANCE: usize = 6;
+
 /// A checked model.
 #[derive(Clone, Copy, Debug)]
 pub struct Model<'a> {
@@ -32,8 +40,6 @@ pub struct Model<'a> {
     pub rope: Rope<'a>,
     /// What ends generation.
     pub stops: Stops<'a>,
-    /// The publisher's generation defaults.
-    pub sampling: SamplingDefaults,
     windows: &'a [u8],
     /// Index in a layer's run of directory entries, per role.
     slots: [Option<u8>; Role::ALL.len()],
@@ -45,48 +51,58 @@ impl<'a> Model<'a> {
     ///
     /// # Errors
     /// The number of the first condition that does not hold, with offset and directory index.
+    #[inline(never)]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
-        if bytes.as_ptr().align_offset(4) != 0 {
-            return Err(Error::new(Code::ModelMisaligned).at(0));
-        }
-        let container = Container::parse(bytes)?;
-        let header = container.header();
-        let record = |index: usize| {
-            let entry = container.entry(index);
-            let name = RESERVED.get(index).unwrap_or(&"");
-            match entry {
-                Some(e) if e.name_hash == Fnv::of(name.as_bytes()) && e.dtype == DType::Bytes => {
-                    Ok((container.payload(index), e.byte_offset))
-                }
-                _ => Err(wrong_entry(&container, index, Fnv::of(name.as_bytes()))),
-            }
+        let mut model = Self {
+            container: Container::empty(),
+            config: Config::EMPTY,
+            rope: Rope::EMPTY,
+            stops: Stops::EMPTY,
+            windows: &[],
+            slots: [None; Role::ALL.len()],
+            layer_entries: 0,
         };
-        let named = |index: usize| move |e: Error| e.entry(index as u32);
-        let (bytes, base) = record(1)?;
-        let (config, windows) = Config::parse(header, bytes, base).map_err(named(1))?;
-        let (bytes, base) = record(2)?;
-        let rope = Rope::parse(bytes, base, config.head_dim, config.layer_count).map_err(named(2))?;
-        record(3)?;
-        let (bytes, base) = record(4)?;
-        let stops = Stops::parse(bytes, base, config.vocab_size).map_err(named(4))?;
-        let (bytes, base) = record(5)?;
-        let sampling = SamplingDefaults::parse(bytes, base).map_err(named(5))?;
-        record(6)?;
-
-        let mut slots = [None; Role::ALL.len()];
-        let mut layer_entries = 0usize;
-        for (slot, role) in slots.iter_mut().zip(Role::ALL) {
-            if role.shape(&config).is_some() {
-                *slot = Some(layer_entries as u8);
-                layer_entries = layer_entries.saturating_add(1);
-            }
-        }
-        let model = Self { container, config, rope, stops, sampling, windows, slots, layer_entries };
-        model.check_tensors()?;
-        event!("model: {=u32} bytes, {=u32} layers", model.container.bytes().len() as u32, config.layer_count as u32);
+        model.read(bytes)?;
         Ok(model)
     }
 
+    /// [`Model::parse`], in place: the stages fail with a word each, and nothing is moved.
+    fn read(&mut self, bytes: &'a [u8]) -> Result<(), Error> {
+        if bytes.as_ptr().align_offset(4) != 0 {
+            return Err(Error::new(Code::ModelMisaligned).at(0));
+        }
+        self.container.read(bytes)?;
+        for (index, name) in RESERVED.iter().enumerate().skip(1) {
+            let hash = Fnv::of(name.as_bytes());
+            if !self.container.is_record(index, hash) {
+                return Err(wrong_entry(&self.container, index, hash));
+            }
+            let (record, base) = (self.container.payload(index), self.container.payload_offset(index));
+            let config = &self.config;
+            let read = match index {
+                CONFIG => {
+                    self.windows = record.get(config::FIXED_LENGTH..).unwrap_or(&[]);
+                    self.config.read(self.container.header(), record, base)
+                }
+                ROPE => self.rope.read(record, base, config.head_dim, config.layer_count),
+                STOPS => self.stops.read(record, base, config.vocab_size),
+                SAMPLING => sampling::check(record, base),
+                _ => Ok(()),
+            };
+            read.map_err(|error| error.entry(index as u32))?;
+        }
+        for (slot, role) in self.slots.iter_mut().zip(Role::ALL) {
+            if role.shape(&self.config).is_some() {
+                *slot = Some(self.layer_entries as u8);
+                self.layer_entries = self.layer_entries.saturating_add(1);
+            }
+        }
+        self.check_tensors()?;
+        event!("model: {=u32} bytes, {=u32} layers", bytes.len() as u32, self.config.layer_count as u32);
+        Ok(())
+    }
+
+    #[inline(never)]
     fn check_tensors(&self) -> Result<(), Error> {
         let mut index = RESERVED.len();
         for spec in tensors(&self.config) {
@@ -106,8 +122,9 @@ impl<'a> Model<'a> {
             if entry.rank != rank || entry.dims != [spec.rows as u32, spec.cols as u32, 0, 0] {
                 return Err(fail(Code::TensorShape, directory::DIMS));
             }
-            weights::check_values(entry.dtype, self.container.payload(index))
-                .map_err(|(code, at)| Error::new(code).at(entry.byte_offset.saturating_add(at)).entry(index as u32))?;
+            if let Some((code, at)) = weights::wrong_value(entry.dtype, self.container.payload(index)) {
+                return Err(Error::new(code).at(entry.byte_offset.saturating_add(at)).entry(index as u32));
+            }
             index = index.saturating_add(1);
         }
         if index != self.container.header().tensor_count as usize {
@@ -145,14 +162,19 @@ impl<'a> Model<'a> {
         Ok(tokenizer)
     }
 
+    /// The publisher's generation defaults.
+    pub fn sampling(&self) -> SamplingDefaults {
+        SamplingDefaults::of(self.container.payload(SAMPLING))
+    }
+
     /// Bytes of the template record; empty for a model without template.
     pub fn template_bytes(&self) -> &'a [u8] {
-        self.container.payload(3)
+        self.container.payload(TEMPLATE)
     }
 
     /// Bytes of the provenance record, CBOR.
     pub fn provenance(&self) -> &'a [u8] {
-        self.container.payload(6)
+        self.container.payload(PROVENANCE)
     }
 
     /// Keys a query of `layer` sees, its own included; 0: all.

@@ -29,47 +29,52 @@ pub struct Rope<'a> {
 }
 
 impl<'a> Rope<'a> {
+    /// A record that is still to be read.
+    pub(super) const EMPTY: Self = Self { tables: [None; MAX_TABLES], of_layer: &[] };
+
     /// Reads the record, which stands at `base` in the file.
     ///
     /// # Errors
     /// The first rule that does not hold, with its offset.
-    pub fn parse(record: &'a [u8], base: u64, head_dim: usize, layer_count: usize) -> Result<Self, Error> {
+    #[inline(never)]
+    pub(super) fn read(
+        &mut self,
+        record: &'a [u8],
+        base: u64,
+        head_dim: usize,
+        layer_count: usize,
+    ) -> Result<(), Error> {
         let mut r = Reader::new(record, base, Code::RopeTooShort);
-        let count = r.u32()? as usize;
-        if count > MAX_TABLES {
-            return Err(Error::new(Code::RopeTableCount).at(base));
-        }
-        let mut tables = [None; MAX_TABLES];
-        for table in tables.iter_mut().take(count) {
+        let count = r.u32() as usize;
+        r.require(count <= MAX_TABLES, Code::RopeTableCount, base);
+        for table in self.tables.iter_mut().take(count) {
             let at = r.offset();
-            let rotary_dim = r.u32()? as usize;
-            if rotary_dim == 0 || !rotary_dim.is_multiple_of(2) || rotary_dim > head_dim {
-                return Err(Error::new(Code::RotaryDim).at(at));
-            }
+            let rotary_dim = r.u32() as usize;
+            let fits = rotary_dim != 0 && rotary_dim.is_multiple_of(2) && rotary_dim <= head_dim;
+            r.require(fits, Code::RotaryDim, at);
             let at = r.offset();
-            let attention_factor = r.f32()?;
-            if !attention_factor.is_finite() {
-                return Err(Error::new(Code::RopeFloat).at(at));
-            }
+            let attention_factor = f32::from_bits(r.u32());
+            r.require(attention_factor.is_finite(), Code::RopeFloat, at);
             let at = r.offset();
-            let bytes = r.take((rotary_dim / 2).saturating_mul(4))?;
-            let inv_freq: &[f32] =
-                bytemuck::try_cast_slice(bytes).map_err(|_| Error::new(Code::ModelMisaligned).at(at))?;
+            let bytes = r.take((rotary_dim / 2).saturating_mul(4));
+            let inv_freq: &[f32] = bytemuck::try_cast_slice(bytes).unwrap_or_else(|_| {
+                r.fail(Code::ModelMisaligned, at);
+                &[]
+            });
             if let Some(bad) = inv_freq.iter().position(|f| !(-MAX_FREQUENCY..=MAX_FREQUENCY).contains(f)) {
-                return Err(Error::new(Code::RopeFloat).at(at.saturating_add((bad as u64).saturating_mul(4))));
+                r.fail(Code::RopeFloat, at.saturating_add((bad as u64).saturating_mul(4)));
             }
             *table = Some(RopeTable { rotary_dim, attention_factor, inv_freq });
         }
         let at = r.offset();
-        let of_layer = r.take(layer_count)?;
+        let of_layer = r.take(layer_count);
         let known = |index: u8| index == NO_ROTATION || usize::from(index) < count;
         if let Some(bad) = of_layer.iter().position(|&index| !known(index)) {
-            return Err(Error::new(Code::RopeTableIndex).at(at.saturating_add(bad as u64)));
+            r.fail(Code::RopeTableIndex, at.saturating_add(bad as u64));
         }
-        if !r.rest().is_empty() {
-            return Err(Error::new(Code::RopeTrailing).at(r.offset()));
-        }
-        Ok(Self { tables, of_layer })
+        r.require(r.rest().is_empty(), Code::RopeTrailing, r.offset());
+        self.of_layer = of_layer;
+        r.done()
     }
 
     /// Number of the table of `layer`; `None` where it does not rotate.

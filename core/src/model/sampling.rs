@@ -1,6 +1,6 @@
 //! `@sampling`: the publisher's generation defaults.
 
-use crate::bytes::{u32_at, u64_at};
+use crate::bytes::{Bound, bound, check_bounds, u32_at, u64_at};
 use crate::error::{Code, Error};
 
 /// Bytes of the record where it is not empty.
@@ -38,59 +38,26 @@ pub struct SamplingDefaults {
 }
 
 impl SamplingDefaults {
-    /// Reads the record, which stands at `base` in the file. An empty record states nothing.
-    ///
-    /// # Errors
-    /// The first rule that does not hold, with its offset.
-    pub fn parse(record: &[u8], base: u64) -> Result<Self, Error> {
-        if record.is_empty() {
-            return Ok(Self::default());
+    /// What a checked record states. An empty record states nothing.
+    pub(super) fn of(record: &[u8]) -> Self {
+        let present = u32_at(record, PRESENT);
+        let word = |bit: u32, at: usize| (present >> bit & 1 != 0).then(|| u32_at(record, at));
+        let float = |at: usize| {
+            let has = present >> at.saturating_add(2) & 1 != 0;
+            has.then(|| f64::from_bits(u64_at(record, at.saturating_mul(8).saturating_add(TEMPERATURE))))
+        };
+        Self {
+            do_sample: word(0, DO_SAMPLE).map(|word| word == 1),
+            top_k: word(1, TOP_K),
+            temperature: float(0),
+            top_p: float(1),
+            min_p: float(2),
+            typical_p: float(3),
+            repetition_penalty: float(4),
+            frequency_penalty: float(5),
+            presence_penalty: float(6),
+            max_new_tokens: word(9, MAX_NEW_TOKENS),
         }
-        let fail = |code, field: usize| Error::new(code).at(base.saturating_add(field as u64));
-        let record: &[u8; LENGTH] = record.try_into().map_err(|_| fail(Code::SamplingLength, record.len()))?;
-        let word = |field| u32_at(record, field);
-        if word(0) != SAMPLING_VERSION {
-            return Err(fail(Code::SamplingVersion, 0));
-        }
-        let present = word(PRESENT);
-        if present >> 10 != 0 {
-            return Err(fail(Code::SamplingPresent, PRESENT));
-        }
-        let has = |bit: u32| present >> bit & 1 != 0;
-        let (do_sample, top_k, max_new_tokens) = (word(DO_SAMPLE), word(TOP_K), word(MAX_NEW_TOKENS));
-        for (value, bit, field) in [(do_sample, 0, DO_SAMPLE), (top_k, 1, TOP_K), (max_new_tokens, 9, MAX_NEW_TOKENS)] {
-            if value != 0 && !has(bit) {
-                return Err(fail(Code::SamplingValue, field));
-            }
-        }
-        if do_sample > 1 {
-            return Err(fail(Code::SamplingValue, DO_SAMPLE));
-        }
-        let mut floats = [None; 7];
-        for ((float, bit), at) in floats.iter_mut().zip(2u32..).zip(0usize..) {
-            let field = at.wrapping_mul(8).wrapping_add(TEMPERATURE);
-            let value = f64::from_bits(u64_at(record, field));
-            if !value.is_finite() || (value.to_bits() != 0 && !has(bit)) {
-                return Err(fail(Code::SamplingValue, field));
-            }
-            *float = has(bit).then_some(value);
-        }
-        if word(RESERVED) != 0 {
-            return Err(fail(Code::SamplingReserved, RESERVED));
-        }
-        let [temperature, top_p, min_p, typical_p, repetition_penalty, frequency_penalty, presence_penalty] = floats;
-        Ok(Self {
-            do_sample: has(0).then_some(do_sample == 1),
-            top_k: has(1).then_some(top_k),
-            temperature,
-            top_p,
-            min_p,
-            typical_p,
-            repetition_penalty,
-            frequency_penalty,
-            presence_penalty,
-            max_new_tokens: has(9).then_some(max_new_tokens),
-        })
     }
 
     /// The bytes of the record.
@@ -126,3 +93,43 @@ impl SamplingDefaults {
         out
     }
 }
+
+/// Checks the record, which stands at `base` in the file.
+///
+/// # Errors
+/// The first rule that does not hold, with its offset.
+#[inline(never)]
+pub(super) fn check(record: &[u8], base: u64) -> Result<(), Error> {
+    let fail = |code, field: usize| Err(Error::new(code).at(base.saturating_add(field as u64)));
+    if record.is_empty() {
+        return Ok(());
+    }
+    if record.len() != LENGTH {
+        return fail(Code::SamplingLength, record.len());
+    }
+    check_bounds(record, base, &BOUNDS)?;
+    let has = |bit: u32| u32_at(record, PRESENT) >> bit & 1 != 0;
+    for (bit, field) in [(0, DO_SAMPLE), (1, TOP_K), (9, MAX_NEW_TOKENS)] {
+        if u32_at(record, field) != 0 && !has(bit) {
+            return fail(Code::SamplingValue, field);
+        }
+    }
+    if u32_at(record, DO_SAMPLE) > 1 {
+        return fail(Code::SamplingValue, DO_SAMPLE);
+    }
+    for (bit, field) in (2..9).zip((TEMPERATURE..).step_by(8)) {
+        let bits = u64_at(record, field);
+        if !f64::from_bits(bits).is_finite() || (bits != 0 && !has(bit)) {
+            return fail(Code::SamplingValue, field);
+        }
+    }
+    if u32_at(record, RESERVED) != 0 {
+        return fail(Code::SamplingReserved, RESERVED);
+    }
+    Ok(())
+}
+
+const BOUNDS: [Bound; 2] = [
+    bound(0, SAMPLING_VERSION, SAMPLING_VERSION, Code::SamplingVersion),
+    bound(PRESENT, 0, (1 << 10) - 1, Code::SamplingPresent),
+];

@@ -16,44 +16,45 @@ pub struct Stops<'a> {
 }
 
 impl<'a> Stops<'a> {
+    /// A record that is still to be read.
+    pub(super) const EMPTY: Self = Self { ids: &[], string_count: 0, strings: &[] };
+
     /// Reads the record, which stands at `base` in the file.
     ///
     /// # Errors
     /// The first rule that does not hold, with its offset.
-    pub fn parse(record: &'a [u8], base: u64, vocab_size: usize) -> Result<Self, Error> {
+    #[inline(never)]
+    pub(super) fn read(&mut self, record: &'a [u8], base: u64, vocab_size: usize) -> Result<(), Error> {
         let mut r = Reader::new(record, base, Code::StopsTooShort);
-        let id_count = r.u32()? as usize;
+        let id_count = r.u32() as usize;
         let at = r.offset();
-        let ids = r.take(id_count.saturating_mul(4))?;
-        let ids: &[u32] = bytemuck::try_cast_slice(ids).map_err(|_| Error::new(Code::ModelMisaligned).at(at))?;
+        let ids: &[u32] = bytemuck::try_cast_slice(r.take(id_count.saturating_mul(4))).unwrap_or_else(|_| {
+            r.fail(Code::ModelMisaligned, at);
+            &[]
+        });
         let mut least = Some(0);
-        for (i, &id) in ids.iter().enumerate() {
-            let at = at.saturating_add((i as u64).saturating_mul(4));
-            if id as usize >= vocab_size {
-                return Err(Error::new(Code::StopIdRange).at(at));
-            }
-            if least.is_none_or(|least| id < least) {
-                return Err(Error::new(Code::StopIdOrder).at(at));
-            }
+        for (&id, at) in ids.iter().zip((at..).step_by(4)) {
+            r.require((id as usize) < vocab_size, Code::StopIdRange, at);
+            r.require(least.is_some_and(|least| id >= least), Code::StopIdOrder, at);
             least = id.checked_add(1);
         }
-        let string_count = r.u32()?;
+        let string_count = r.u32();
         let strings = r.rest();
         for _ in 0..string_count {
             let at = r.offset();
-            let len = r.u32()?;
-            if len == 0 || len > MAX_STOP {
-                return Err(Error::new(Code::StopStringLength).at(at));
-            }
+            let len = r.u32();
+            r.require(len != 0 && len <= MAX_STOP, Code::StopStringLength, at);
             let at = r.offset();
-            if let Err(e) = core::str::from_utf8(r.take(len as usize)?) {
-                return Err(Error::new(Code::StopStringUtf8).at(at.saturating_add(e.valid_up_to() as u64)));
+            if let Err(e) = core::str::from_utf8(r.take(len as usize)) {
+                r.fail(Code::StopStringUtf8, at.saturating_add(e.valid_up_to() as u64));
+            }
+            if r.failed() {
+                break;
             }
         }
-        if !r.rest().is_empty() {
-            return Err(Error::new(Code::StopsTrailing).at(r.offset()));
-        }
-        Ok(Self { ids, string_count, strings })
+        r.require(r.rest().is_empty(), Code::StopsTrailing, r.offset());
+        *self = Self { ids, string_count, strings };
+        r.done()
     }
 
     /// The ids, ascending.
@@ -74,9 +75,6 @@ impl<'a> Stops<'a> {
     /// The strings, UTF-8.
     pub fn strings(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let mut r = Reader::new(self.strings, 0, Code::StopsTooShort);
-        (0..self.string_count).map_while(move |_| {
-            let len = r.u32().ok()?;
-            r.take(len as usize).ok()
-        })
+        (0..self.string_count).map(move |_| r.string())
     }
 }

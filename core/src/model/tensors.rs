@@ -57,64 +57,78 @@ impl Role {
     ];
 
     /// The name after `layers.N.`.
-    pub const fn suffix(self) -> &'static str {
-        match self {
-            Role::AttnNorm => "attn_norm.weight",
-            Role::Wq => "wq.weight",
-            Role::WqBias => "wq.bias",
-            Role::Wk => "wk.weight",
-            Role::WkBias => "wk.bias",
-            Role::Wv => "wv.weight",
-            Role::WvBias => "wv.bias",
-            Role::QNorm => "q_norm.weight",
-            Role::KNorm => "k_norm.weight",
-            Role::Wo => "wo.weight",
-            Role::WoBias => "wo.bias",
-            Role::AttnPostNorm => "attn_post_norm.weight",
-            Role::FfnNorm => "ffn_norm.weight",
-            Role::W1 => "w1.weight",
-            Role::W1Bias => "w1.bias",
-            Role::W3 => "w3.weight",
-            Role::W3Bias => "w3.bias",
-            Role::W2 => "w2.weight",
-            Role::W2Bias => "w2.bias",
-            Role::FfnPostNorm => "ffn_post_norm.weight",
-        }
+    pub fn suffix(self) -> &'static str {
+        self.row().0
     }
 
-    /// `[rows, cols]` in this model; cols 0 for a vector. `None` where the model has no such tensor.
+    fn row(self) -> Row {
+        ROWS.get(self as usize).copied().unwrap_or(("", Size::None, Size::None, Switch::On))
+    }
+
+    /// Rows and columns in a model, columns 0 for a vector; `None` where the model has no such tensor.
     pub fn shape(self, config: &Config) -> Option<[usize; 2]> {
-        let (hidden, ffn) = (config.hidden_size, config.ffn_size);
-        let (query, kv) = (config.query_size(), config.kv_size());
-        let norm = |bit: u32| (config.norms & bit != 0).then_some([hidden, 0]);
-        let bias = |bit: u32, rows: usize| (config.biases & bit != 0).then_some([rows, 0]);
-        let qk_norm = |whole: usize| match config.qk_norm {
-            QkNorm::None => None,
-            QkNorm::PerHead => Some([config.head_dim, 0]),
-            QkNorm::Whole => Some([whole, 0]),
+        let (_, rows, cols, switch) = self.row();
+        let per_head = matches!(switch, Switch::QkNorm) && config.qk_norm == QkNorm::PerHead;
+        let size = |size: Size| match size {
+            Size::None => 0,
+            Size::Hidden => config.hidden_size,
+            Size::Ffn => config.ffn_size,
+            Size::Query => config.query_size(),
+            Size::Kv => config.kv_size(),
         };
-        match self {
-            Role::AttnNorm => norm(norms::BEFORE_ATTENTION),
-            Role::Wq => Some([query, hidden]),
-            Role::WqBias => bias(biases::WQ, query),
-            Role::Wk | Role::Wv => Some([kv, hidden]),
-            Role::WkBias => bias(biases::WK, kv),
-            Role::WvBias => bias(biases::WV, kv),
-            Role::QNorm => qk_norm(query),
-            Role::KNorm => qk_norm(kv),
-            Role::Wo => Some([hidden, query]),
-            Role::WoBias => bias(biases::WO, hidden),
-            Role::AttnPostNorm => norm(norms::AFTER_ATTENTION),
-            Role::FfnNorm => norm(norms::BEFORE_FFN),
-            Role::W1 | Role::W3 => Some([ffn, hidden]),
-            Role::W1Bias => bias(biases::W1, ffn),
-            Role::W3Bias => bias(biases::W3, ffn),
-            Role::W2 => Some([hidden, ffn]),
-            Role::W2Bias => bias(biases::W2, hidden),
-            Role::FfnPostNorm => norm(norms::AFTER_FFN),
-        }
+        let there = match switch {
+            Switch::On => true,
+            Switch::Norm(bit) => config.norms & bit != 0,
+            Switch::Bias(bit) => config.biases & bit != 0,
+            Switch::QkNorm => config.qk_norm != QkNorm::None,
+        };
+        there.then(|| [if per_head { config.head_dim } else { size(rows) }, size(cols)])
     }
 }
+
+#[derive(Clone, Copy)]
+enum Size {
+    None,
+    Hidden,
+    Ffn,
+    Query,
+    Kv,
+}
+
+/// What of the configuration a tensor depends on.
+#[derive(Clone, Copy)]
+enum Switch {
+    On,
+    Norm(u32),
+    Bias(u32),
+    QkNorm,
+}
+
+/// Name, rows, columns, and whether it is there.
+type Row = (&'static str, Size, Size, Switch);
+
+const ROWS: [Row; Role::ALL.len()] = [
+    ("attn_norm.weight", Size::Hidden, Size::None, Switch::Norm(norms::BEFORE_ATTENTION)),
+    ("wq.weight", Size::Query, Size::Hidden, Switch::On),
+    ("wq.bias", Size::Query, Size::None, Switch::Bias(biases::WQ)),
+    ("wk.weight", Size::Kv, Size::Hidden, Switch::On),
+    ("wk.bias", Size::Kv, Size::None, Switch::Bias(biases::WK)),
+    ("wv.weight", Size::Kv, Size::Hidden, Switch::On),
+    ("wv.bias", Size::Kv, Size::None, Switch::Bias(biases::WV)),
+    ("q_norm.weight", Size::Query, Size::None, Switch::QkNorm),
+    ("k_norm.weight", Size::Kv, Size::None, Switch::QkNorm),
+    ("wo.weight", Size::Hidden, Size::Query, Switch::On),
+    ("wo.bias", Size::Hidden, Size::None, Switch::Bias(biases::WO)),
+    ("attn_post_norm.weight", Size::Hidden, Size::None, Switch::Norm(norms::AFTER_ATTENTION)),
+    ("ffn_norm.weight", Size::Hidden, Size::None, Switch::Norm(norms::BEFORE_FFN)),
+    ("w1.weight", Size::Ffn, Size::Hidden, Switch::On),
+    ("w1.bias", Size::Ffn, Size::None, Switch::Bias(biases::W1)),
+    ("w3.weight", Size::Ffn, Size::Hidden, Switch::On),
+    ("w3.bias", Size::Ffn, Size::None, Switch::Bias(biases::W3)),
+    ("w2.weight", Size::Hidden, Size::Ffn, Switch::On),
+    ("w2.bias", Size::Hidden, Size::None, Switch::Bias(biases::W2)),
+    ("ffn_post_norm.weight", Size::Hidden, Size::None, Switch::Norm(norms::AFTER_FFN)),
+];
 
 /// Name of the embedding.
 pub const EMBEDDING: &str = "tok_embeddings.weight";
@@ -157,17 +171,21 @@ impl fmt::Display for TensorSpec {
 }
 
 /// Every tensor of a model of this configuration, in the order of the file.
-pub fn tensors(config: &Config) -> impl Iterator<Item = TensorSpec> + use<> {
-    let config = *config;
-    let alone = |suffix, rows, cols| TensorSpec { layer: None, suffix, rows, cols };
-    let first = alone(EMBEDDING, config.vocab_size, config.hidden_size);
-    let norm = alone(FINAL_NORM, config.hidden_size, 0);
-    let head = (!config.tied).then_some(alone(HEAD, config.vocab_size, config.hidden_size));
-    let layers = (0..config.layer_count as u32).flat_map(move |layer| {
-        Role::ALL.into_iter().filter_map(move |role| {
-            let [rows, cols] = role.shape(&config)?;
-            Some(TensorSpec { layer: Some(layer), suffix: role.suffix(), rows, cols })
-        })
-    });
-    [first].into_iter().chain(layers).chain([norm]).chain(head)
+pub fn tensors(config: &Config) -> impl Iterator<Item = TensorSpec> + use<'_> {
+    let alone = |suffix, cols| Some(TensorSpec { layer: None, suffix, rows: config.vocab_size, cols });
+    let norm = Some(TensorSpec { layer: None, suffix: FINAL_NORM, rows: config.hidden_size, cols: 0 });
+    let roles = config.layer_count.saturating_mul(Role::ALL.len());
+    let last = roles.saturating_add(2);
+    // One number counts them all: the embedding, every role of every layer whether it is there or not, and the rest.
+    (0..=last).filter_map(move |number| match number.checked_sub(1) {
+        None => alone(EMBEDDING, config.hidden_size),
+        Some(place) if place < roles => {
+            let role = Role::ALL.get(place % Role::ALL.len())?;
+            let [rows, cols] = role.shape(config)?;
+            let layer = Some((place / Role::ALL.len()) as u32);
+            Some(TensorSpec { layer, suffix: role.suffix(), rows, cols })
+        }
+        Some(place) if place == roles => norm,
+        Some(_) => alone(HEAD, config.hidden_size).filter(|_| !config.tied),
+    })
 }

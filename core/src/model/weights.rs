@@ -94,30 +94,20 @@ impl<'a> Model<'a> {
 
 /// Refuses values that are not finite: floats of f32 payloads, scales and minimums of groups.
 /// Gives the offset in the payload.
-pub(super) fn check_values(dtype: DType, payload: &[u8]) -> Result<(), (Code, u64)> {
-    if dtype == DType::F32 {
-        let words: &[u32] = bytemuck::try_cast_slice(payload).map_err(|_| (Code::ModelMisaligned, 0))?;
+pub(super) fn wrong_value(dtype: DType, payload: &[u8]) -> Option<(Code, u64)> {
+    let group_bytes = dtype.group_bytes();
+    if group_bytes == 0 {
+        let Ok(words) = bytemuck::try_cast_slice::<_, u32>(payload) else { return Some((Code::ModelMisaligned, 0)) };
         let infinite = |word: &u32| word & 0x7f80_0000 == 0x7f80_0000;
         // Pieces keep the search vectorised.
-        for (i, piece) in words.chunks(1024).enumerate() {
-            let any = piece.iter().fold(false, |any, word| any | infinite(word));
-            if any {
-                let at = piece.iter().position(infinite).unwrap_or(0);
-                let at = (i as u64).saturating_mul(1024).saturating_add(at as u64);
-                return Err((Code::WeightNotFinite, at.saturating_mul(4)));
-            }
-        }
-        return Ok(());
+        let piece = words.chunks(1024).position(|piece| piece.iter().fold(false, |any, word| any | infinite(word)))?;
+        let first = piece.saturating_mul(1024);
+        let at = first.saturating_add(words.iter().skip(first).position(infinite).unwrap_or(0));
+        return Some((Code::WeightNotFinite, (at as u64).saturating_mul(4)));
     }
-    let group_bytes = dtype.group_bytes().max(1);
-    for (i, group) in rows(payload, group_bytes).enumerate() {
-        let scales = group.as_chunks::<2>().0.iter().take(dtype.group_scales());
-        let infinite = |scale: &[u8; 2]| u16::from_le_bytes(*scale) & 0x7c00 == 0x7c00;
-        if scales.clone().fold(false, |any, scale| any | infinite(scale)) {
-            let at = scales.clone().position(infinite).unwrap_or(0);
-            let group = (i as u64).saturating_mul(group_bytes as u64);
-            return Err((Code::ScaleNotFinite, group.saturating_add((at as u64).saturating_mul(2))));
-        }
-    }
-    Ok(())
+    let infinite = |scale: &[u8; 2]| u16::from_le_bytes(*scale) & 0x7c00 == 0x7c00;
+    let scales = |group: &'_ [u8]| group.as_chunks::<2>().0.iter().take(dtype.group_scales()).position(infinite);
+    let (group, scale) = rows(payload, group_bytes).map(scales).enumerate().find_map(|(i, at)| Some((i, at?)))?;
+    let at = (group as u64).saturating_mul(group_bytes as u64).saturating_add((scale as u64).saturating_mul(2));
+    Some((Code::ScaleNotFinite, at))
 }

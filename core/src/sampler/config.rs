@@ -92,20 +92,19 @@ impl SamplerConfig {
     /// # Errors
     /// The first field out of range, each with a number of its own. NaN is out of every range.
     pub fn validate(&self) -> Result<(), Error> {
-        let rules = [
-            ((0.0..=MAX_FACTOR).contains(&self.temperature), Code::InvalidTemperature),
-            (self.top_k as usize <= MAX_CANDIDATES, Code::InvalidTopK),
-            ((0.0..=1.0).contains(&self.top_p), Code::InvalidTopP),
-            ((0.0..=1.0).contains(&self.min_p), Code::InvalidMinP),
-            (self.typical_p > 0.0 && self.typical_p <= 1.0, Code::InvalidTypicalP),
-            (self.repetition_penalty > 0.0 && self.repetition_penalty <= MAX_FACTOR, Code::InvalidRepetitionPenalty),
-            ((-MAX_FACTOR..=MAX_FACTOR).contains(&self.frequency_penalty), Code::InvalidFrequencyPenalty),
-            ((-MAX_FACTOR..=MAX_FACTOR).contains(&self.presence_penalty), Code::InvalidPresencePenalty),
-        ];
-        match rules.iter().find(|(holds, _)| !holds) {
-            Some((_, code)) => Err(Error::new(*code)),
-            None => Ok(()),
-        }
+        let within = |value: f64, low: f64, high: f64| low <= value && value <= high;
+        let factor = |value: f64| value > 0.0 && value <= MAX_FACTOR;
+        Err(Error::new(match () {
+            () if !within(self.temperature, 0.0, MAX_FACTOR) => Code::InvalidTemperature,
+            () if self.top_k as usize > MAX_CANDIDATES => Code::InvalidTopK,
+            () if !within(self.top_p, 0.0, 1.0) => Code::InvalidTopP,
+            () if !within(self.min_p, 0.0, 1.0) => Code::InvalidMinP,
+            () if !(self.typical_p > 0.0 && self.typical_p <= 1.0) => Code::InvalidTypicalP,
+            () if !factor(self.repetition_penalty) => Code::InvalidRepetitionPenalty,
+            () if !within(self.frequency_penalty, -MAX_FACTOR, MAX_FACTOR) => Code::InvalidFrequencyPenalty,
+            () if !within(self.presence_penalty, -MAX_FACTOR, MAX_FACTOR) => Code::InvalidPresencePenalty,
+            () => return Ok(()),
+        }))
     }
 
     /// The publisher's profile: sampling where the defaults say so, with temperature 1 and top-k 50 (the reference's own

@@ -107,6 +107,7 @@ impl<'m> Sampler<'m> {
     ///
     /// # Errors
     /// A profile out of range, or too little memory.
+    #[inline(never)]
     pub fn new(config: &SamplerConfig, vocab: usize, memory: &'m mut [Block64]) -> Result<Self, Error> {
         config.validate()?;
         let short = Error::new(Code::SamplerMemoryTooShort);

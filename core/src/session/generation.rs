@@ -61,17 +61,22 @@ pub struct Limits {
     pub logprobs: u32,
 }
 
+impl Limits {
+    /// 256 tokens, and nothing else.
+    pub const DEFAULT: Self = Self {
+        max_new_tokens: 256,
+        min_new_tokens: 0,
+        ignore_eos: false,
+        show_special: false,
+        continues: false,
+        loops: None,
+        logprobs: 0,
+    };
+}
+
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            max_new_tokens: 256,
-            min_new_tokens: 0,
-            ignore_eos: false,
-            show_special: false,
-            continues: false,
-            loops: None,
-            logprobs: 0,
-        }
+        Self::DEFAULT
     }
 }
 
@@ -147,6 +152,7 @@ impl<'a, 'm> Generation<'a, 'm> {
     ///
     /// # Errors
     /// A profile out of range, too little memory, or more stop strings than there is room for.
+    #[inline(never)]
     pub fn new(
         session: Session<'a>,
         tokenizer: &Tokenizer<'a>,
@@ -192,7 +198,7 @@ impl<'a, 'm> Generation<'a, 'm> {
             top: [LogProb { id: 0, logprob: 0.0 }; MAX_LOGPROBS],
             top_len: 0,
         };
-        generation.set_stops(&[], core::iter::empty(), false)?;
+        generation.replace_stops(&[], &mut || None, false)?;
         Ok(generation)
     }
 
@@ -205,7 +211,16 @@ impl<'a, 'm> Generation<'a, 'm> {
     pub fn set_stops<'s>(
         &mut self,
         ids: &[u32],
-        strings: impl Iterator<Item = &'s [u8]>,
+        mut strings: impl Iterator<Item = &'s [u8]>,
+        include_stop: bool,
+    ) -> Result<(), Error> {
+        self.replace_stops(ids, &mut || strings.next(), include_stop)
+    }
+
+    fn replace_stops<'s>(
+        &mut self,
+        ids: &[u32],
+        next: &mut dyn FnMut() -> Option<&'s [u8]>,
         include_stop: bool,
     ) -> Result<(), Error> {
         self.stop_ids.clear();
@@ -219,7 +234,7 @@ impl<'a, 'm> Generation<'a, 'm> {
             return Err(Error::new(Code::InvalidStopId).entry(bad as u32));
         }
         let own = self.stream.stop_count();
-        for text in strings {
+        while let Some(text) = next() {
             if let Err(error) = self.stream.add_stop(text) {
                 self.stream.keep_stops(own);
                 return Err(error);
@@ -386,7 +401,7 @@ impl<'a, 'm> Generation<'a, 'm> {
         }
         let mut written = 0;
         if reason.is_none() || self.limits.show_special {
-            written = self.show(out, |decoder, bytes| decoder.push(id, bytes))?;
+            written = self.show(Some(id), out)?;
         }
         let rule = self.limits.loops.unwrap_or(LOOP_REPORT);
         if let Some(found) = self.detector.push(id, rule.max_period, rule.repetitions) {
@@ -420,15 +435,18 @@ impl<'a, 'm> Generation<'a, 'm> {
         Ok(())
     }
 
-    /// Decodes into the far end of `out`, and lets through to its front what is certain.
-    fn show(
-        &mut self,
-        out: &mut [u8],
-        decode: impl FnOnce(&mut Decoder<'a>, &mut [u8]) -> Result<usize, Error>,
-    ) -> Result<usize, Error> {
+    /// Decodes a token, or with none what is left, into the far end of `out`, and lets through to its front what is
+    /// certain.
+    fn show(&mut self, id: Option<u32>, out: &mut [u8]) -> Result<usize, Error> {
         let front = out.len().saturating_sub(self.most);
         let Some((front, back)) = out.split_at_mut_checked(front) else { return Ok(0) };
-        let len = decode(&mut self.decoder, back)?;
+        let holding = self.decoder.is_holding();
+        let len = match id {
+            Some(id) => self.decoder.push(id, back),
+            None => self.decoder.finish(back),
+        }?;
+        let replaced = holding && back.get(..len).is_some_and(|text| text.ends_with(REPLACEMENT));
+        self.incomplete_tail = replaced && id.is_none();
         let from = self.skip.min(len);
         self.skip = self.skip.saturating_sub(from);
         let pushed = self.stream.push(back.get(from..len).unwrap_or(&[]), front)?;
@@ -443,14 +461,7 @@ impl<'a, 'm> Generation<'a, 'm> {
         if self.stop_match.is_some() {
             return Ok(0);
         }
-        let holding = self.decoder.is_holding();
-        let mut replaced = false;
-        let written = self.show(out, |decoder, bytes| {
-            let len = decoder.finish(bytes)?;
-            replaced = holding && bytes.get(..len).is_some_and(|text| text.ends_with(REPLACEMENT));
-            Ok(len)
-        })?;
-        self.incomplete_tail = replaced;
+        let written = self.show(None, out)?;
         if self.stop_match.is_some() {
             // The last token's text came out only now, and completed a stop string.
             self.stop = Some(StopReason::StopString);

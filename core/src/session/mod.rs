@@ -33,11 +33,9 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// `PlanMismatch` for a plan of another model, `MemoryTooSmall` with the bytes needed.
+    #[inline(never)]
     pub fn new(model: &Model<'a>, plan: Plan, memory: &'a mut [Block64], isa: Isa) -> Result<Self, Error> {
-        let expected = Plan::new(model, plan.context, plan.batch)?.for_workers(plan.workers)?;
-        if expected != plan {
-            return Err(Error::new(Code::PlanMismatch));
-        }
+        plan.check(model)?;
         let (cache, logits, scratch) = cut(&plan, memory)?;
         event!("session: context {=u32}, {=u32} bytes", plan.context as u32, plan.bytes() as u32);
         Ok(Self { model: *model, plan, isa, cache, logits, scratch, kv_len: 0 })

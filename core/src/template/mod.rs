@@ -89,6 +89,14 @@ fn u32_at(bytes: &[u8], index: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
 }
 
+/// A section in which nothing stands: of its parts the eighth, the tables, has the lengths of empty ones.
+static NOTHING: [u8; HEADER + 2 * unicode::TABLES] = {
+    let mut section = [0; HEADER + 2 * unicode::TABLES];
+    section[0] = VERSION as u8;
+    section[4 * (20 + 7)] = 2 * unicode::TABLES as u8;
+    section
+};
+
 impl Program<'_> {
     fn string(&self, index: usize) -> Value {
         let (at, packed) = (u32_at(self.strings, 2 * index), u32_at(self.strings, 2 * index + 1));
@@ -182,31 +190,17 @@ impl<'a> Template<'a> {
     ///
     /// # Errors
     /// `TemplateTooShort`, `TemplateVersion`, `TemplateDamaged`, with the offset in the section.
+    #[inline(never)]
     pub fn parse(section: &'a [u8]) -> Result<Self, Error> {
-        let none: &[u8] = &[];
-        let program = Program {
-            strings: none,
-            macros: none,
-            params: none,
-            code: none,
-            positions: none,
-            names: none,
-            hooks: none,
-            library: 0,
-        };
-        let nothing = &[0; 2 * unicode::TABLES];
-        let unicode = Unicode::parse(nothing).ok_or(Code::TemplateDamaged)?;
-        if section.is_empty() {
-            let (defaults, name, source) = (none, none, none);
-            return Ok(Self { section, program, unicode, defaults, defaults_at: 0, name, source, slots: 0 });
-        }
-        let Some((header, mut rest)) = section.split_at_checked(HEADER) else {
+        // No template is read as one in which nothing stands.
+        let whole = if section.is_empty() { &NOTHING[..] } else { section };
+        let Some((header, mut rest)) = whole.split_at_checked(HEADER) else {
             return Err(Error::new(Code::TemplateTooShort).at(section.len() as u64));
         };
         if u32_at(header, 0) != Some(VERSION) {
             return Err(Error::new(Code::TemplateVersion));
         }
-        let mut parts = [none; PARTS];
+        let mut parts = [&[][..]; PARTS];
         for (index, part) in parts.iter_mut().enumerate() {
             let length = u32_at(header, 20 + index).unwrap_or(0) as usize;
             (*part, rest) =
@@ -217,7 +211,7 @@ impl<'a> Template<'a> {
         let defaults_at = section.len().saturating_sub(rest.len() + source.len() + name.len() + defaults.len());
         match unicode {
             Some(unicode) if rest.is_empty() && u32::try_from(section.len()).is_ok() => {
-                let hooks = header.get(12..16).unwrap_or(none);
+                let hooks = header.get(12..16).unwrap_or(&[]);
                 let library = u32_at(header, 2).unwrap_or(0) as usize;
                 let program = Program { strings, macros, params, code, positions, names, hooks, library };
                 let slots = u32_at(header, 1).unwrap_or(0);

@@ -160,27 +160,7 @@ pub fn part(text: Value, from: usize, to: usize) -> Value {
     Value::new(value::STR, text.at().wrapping_add(from), to.saturating_sub(from)).flagged(text.flags())
 }
 
-/// The code point at a byte index and its length in bytes; length 0 at the end.
-pub fn decode(bytes: &[u8], at: usize) -> (u32, usize) {
-    let rest = bytes.get(at..).unwrap_or(&[]);
-    let tail = |i: usize| rest.get(i).map_or(0, |&byte| byte as u32 & 0x3f);
-    match rest.first().map_or(0, |&byte| byte as u32) {
-        _ if rest.is_empty() => (0, 0),
-        first @ 0..=0xbf => (first, 1),
-        first @ 0xc0..=0xdf => ((first & 0x1f) << 6 | tail(1), 2),
-        first @ 0xe0..=0xef => ((first & 0x0f) << 12 | tail(1) << 6 | tail(2), 3),
-        first => ((first & 0x07) << 18 | tail(1) << 12 | tail(2) << 6 | tail(3), 4),
-    }
-}
-
-/// Where the code point that ends at `end` begins.
-pub fn before(bytes: &[u8], end: usize) -> usize {
-    let mut at = end.saturating_sub(1);
-    while at > 0 && bytes.get(at).is_some_and(|byte| byte & 0xc0 == 0x80) {
-        at = at.wrapping_sub(1);
-    }
-    at
-}
+pub(super) use crate::utf8::{decode, previous as before};
 
 /// Number of code points.
 pub fn count(bytes: &[u8]) -> usize {

@@ -32,7 +32,7 @@ fn accepts_what_it_should_and_reads_it_back() {
         assert_eq!(model.tokenizer_bytes(), b"tokens");
         assert_eq!(model.stops.ids(), [2]);
         assert!(model.stops.strings().eq([b"\n\n".as_slice()]));
-        assert_eq!(model.sampling, builder.sampling.unwrap());
+        assert_eq!(model.sampling(), builder.sampling.unwrap());
         assert_eq!(model.rope.table(0).unwrap().inv_freq.len(), 5);
         let names: Vec<_> = model.container().names().collect();
         assert_eq!(names[7], "tok_embeddings.weight");

@@ -4,7 +4,7 @@
 //! afterwards, exactly in the reference's order.
 
 use super::normalize::View;
-use super::section::{NONE, Section, Words};
+use super::section::{NONE, Section, Words, field};
 use super::text::{self, Classes};
 use crate::error::{Code, Error};
 
@@ -196,7 +196,11 @@ pub fn check(section: &Section<'_>, number: usize) -> Result<(), Error> {
     for entry in 0..parts.entries.len32() / ENTRY {
         let string = parts.string(entry);
         let id = parts.field(entry, 2);
-        if string.is_empty() || core::str::from_utf8(string).is_err() || id == NONE || id >= section.header.id_count {
+        if string.is_empty()
+            || core::str::from_utf8(string).is_err()
+            || id == NONE
+            || id >= section.field(field::ID_COUNT)
+        {
             return Err(bad(entry));
         }
         if entry > 0 && parts.string(entry.saturating_sub(1)) >= string {

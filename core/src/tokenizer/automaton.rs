@@ -4,7 +4,7 @@
 //! unit it reads, so a pattern may look one unit ahead (`\s+(?!\S)`) at no cost; the end of the text is a class of its
 //! own. The start state depends on the class before the match, for patterns that look one unit back.
 
-use super::section::{Section, Words, table};
+use super::section::{Section, Words, field, table};
 use super::text::Classes;
 use crate::error::{Code, Error};
 
@@ -25,11 +25,10 @@ pub struct Automaton<'a> {
 impl<'a> Automaton<'a> {
     /// Automaton `number` of the section.
     pub fn new(section: &Section<'a>, number: u32) -> Self {
-        let record = section.words(table::AUTOMATA);
         let at = (number as usize).saturating_mul(4);
-        let word = |i: usize| record.u32(at.saturating_add(i)).unwrap_or(0) as usize;
+        let word = |i: usize| section.word(table::AUTOMATA, at.saturating_add(i)) as usize;
         let all = section.table(table::TRANSITIONS);
-        let width = (section.header.class_count as usize).saturating_add(1);
+        let width = (section.field(field::CLASS_COUNT) as usize).saturating_add(1);
         let (start, states) = (word(0).saturating_mul(2), word(1));
         let body = start.saturating_add(width.saturating_mul(2));
         let end = body.saturating_add(states.saturating_mul(width).saturating_mul(2));
@@ -118,34 +117,31 @@ impl<'a> Automaton<'a> {
 /// Checks all automata: bounds, and that every state a transition names exists.
 pub fn check(section: &Section<'_>) -> Result<(), Error> {
     let bad = || Error::new(Code::TokenizerTable).entry(table::AUTOMATA as u32);
-    let records = section.table(table::AUTOMATA);
-    if !records.len().is_multiple_of(16) || !section.table(table::TRANSITIONS).len().is_multiple_of(2) {
+    let (Some(count), Some(_)) = (section.records(table::AUTOMATA, 16), section.records(table::TRANSITIONS, 2)) else {
         return Err(bad());
-    }
-    let width = (section.header.class_count as usize).saturating_add(1);
-    for number in 0..records.len() / 16 {
-        let at = number.saturating_mul(4);
-        let states = section.words(table::AUTOMATA).u32(at.saturating_add(1)).unwrap_or(0);
-        let automaton = Automaton::new(section, number as u32);
+    };
+    for number in 0..count as u32 {
+        let states = section.word(table::AUTOMATA, (number as usize).saturating_mul(4).saturating_add(1));
+        let automaton = Automaton::new(section, number);
+        let width = automaton.width;
         let whole = (states as usize).checked_mul(width).and_then(|n| n.checked_mul(2));
-        if states == 0 || states >= u32::from(MATCH) || whole != Some(automaton.transitions.0.len()) {
-            return Err(bad());
-        }
-        for words in [automaton.starts, automaton.transitions] {
-            for pair in words.0.chunks_exact(2) {
-                let next = u16::from_le_bytes(pair.try_into().unwrap_or_default());
-                if u32::from(next & !MATCH) >= states {
-                    return Err(bad());
-                }
-            }
-        }
+        let exist = |words: Words<'_>| {
+            let mut states_named = words.0.as_chunks::<2>().0.iter().map(|pair| u16::from_le_bytes(*pair) & !MATCH);
+            states_named.all(|next| u32::from(next) < states)
+        };
         // A match must not be empty: no transition out of a start state may carry one.
-        for i in 0..width {
+        let empty = |i: usize| {
             let start = usize::from(automaton.starts.u16(i).unwrap_or(0));
-            let row = start.saturating_mul(width);
-            if (0..width).any(|c| automaton.transitions.u16(row.saturating_add(c)).unwrap_or(0) & MATCH != 0) {
-                return Err(bad());
-            }
+            (0..width).any(|class| automaton.step(start, class) & MATCH != 0)
+        };
+        if states == 0
+            || states >= u32::from(MATCH)
+            || whole != Some(automaton.transitions.0.len())
+            || !exist(automaton.starts)
+            || !exist(automaton.transitions)
+            || (0..width).any(empty)
+        {
+            return Err(bad());
         }
     }
     Ok(())

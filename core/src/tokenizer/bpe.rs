@@ -3,7 +3,7 @@
 //! The lowest rank merges first, the leftmost of equal ranks first. Short pieces are searched linearly; long ones keep
 //! a heap in the caller's scratch, so that the cost is O(n log n) in the worst case.
 
-use super::section::{MAX_ID, NONE, Section, flag, table};
+use super::section::{MAX_ID, NONE, Section, field, flag, table};
 use super::text::char_len;
 use super::vocab::{Hash, Merges, Vocab, WHOLE};
 use super::{Ids, scratch_error};
@@ -31,14 +31,15 @@ pub struct Bpe<'a> {
 impl<'a> Bpe<'a> {
     /// The section's model.
     pub fn new(section: &Section<'a>) -> Self {
-        let h = &section.header;
-        let (split, split_len) = if h.split_before == NONE { ([0; 4], 0) } else { super::text::encode(h.split_before) };
+        let before = section.field(field::SPLIT_BEFORE);
+        let (split, split_len) = if before == NONE { ([0; 4], 0) } else { super::text::encode(before) };
+        let (prefix, suffix) = section.affixes();
         Self {
             section: *section,
             vocab: Vocab::new(section),
             merges: Merges::new(section),
-            prefix: section.string(0, h.prefix_len),
-            suffix: section.string(h.prefix_len, h.suffix_len),
+            prefix,
+            suffix,
             split,
             split_len,
         }
@@ -71,12 +72,14 @@ impl<'a> Bpe<'a> {
         let hash = Hash::EMPTY.with(word);
         if self.section.has(flag::IGNORE_MERGES) {
             if let Some(slot) = self.vocab.find(hash, [word, &[], &[]]) {
-                return ids.push(slot & MAX_ID);
+                ids.push(slot & MAX_ID);
+                return Ok(());
             }
         } else if let Some(slot) = self.vocab.find(hash.with(self.suffix), [word, self.suffix, &[]])
             && slot & WHOLE != 0
         {
-            return ids.push(slot & MAX_ID);
+            ids.push(slot & MAX_ID);
+            return Ok(());
         }
         self.merge(word, scratch, ids)
     }
@@ -86,7 +89,8 @@ impl<'a> Bpe<'a> {
         if word.len() <= SHORT {
             let mut units = [0u32; SHORT];
             let count = self.units(word, &mut units)?;
-            return self.merge_short(units.get_mut(..count).unwrap_or(&mut []), ids);
+            self.merge_short(units.get_mut(..count).unwrap_or(&mut []), ids);
+            return Ok(());
         }
         let units = word.len().min(scratch.len() / SCRATCH_PER_UNIT);
         let (symbols, rest) = scratch.split_at_mut_checked(units).ok_or(scratch_error())?;
@@ -102,6 +106,7 @@ impl<'a> Bpe<'a> {
         let byte_units = self.section.has(flag::BYTE_UNITS);
         let plain = self.prefix.is_empty() && self.suffix.is_empty();
         let table = self.section.words(table::UNIT_IDS);
+        let unk = self.section.field(field::UNK);
         let mut count = 0usize;
         let mut push = |id: u32| -> Result<(), Error> {
             *out.get_mut(count).ok_or(scratch_error())? = id;
@@ -126,31 +131,30 @@ impl<'a> Bpe<'a> {
             at = end;
             if let Some(id) = known {
                 if core::mem::take(&mut unknown) {
-                    push(self.section.header.unk)?;
+                    push(unk)?;
                 }
                 push(id)?;
             } else if self.section.has(flag::BYTE_FALLBACK) {
-                let bytes = self.section.words(table::FALLBACK_IDS);
                 for byte in prefix.iter().chain(unit).chain(suffix) {
-                    push(bytes.u32(usize::from(*byte)).unwrap_or(0))?;
+                    push(self.section.word(table::FALLBACK_IDS, usize::from(*byte)))?;
                 }
             } else if self.section.has(flag::HAS_UNK) {
-                if self.section.header.unk == NONE {
+                if unk == NONE {
                     return Err(Error::new(Code::MissingUnknownToken));
                 }
                 if unknown && !self.section.has(flag::FUSE_UNK) {
-                    push(self.section.header.unk)?;
+                    push(unk)?;
                 }
                 unknown = true;
             }
         }
         if unknown {
-            push(self.section.header.unk)?;
+            push(unk)?;
         }
         Ok(count)
     }
 
-    fn merge_short(&self, units: &mut [u32], ids: &mut Ids<'_>) -> Result<(), Error> {
+    fn merge_short(&self, units: &mut [u32], ids: &mut Ids<'_>) {
         let mut count = units.len();
         let mut ranks = [NONE; SHORT];
         let pair = |units: &[u32], i: usize| match (units.get(i), units.get(i.wrapping_add(1))) {
@@ -187,10 +191,7 @@ impl<'a> Bpe<'a> {
                 *rank = pair(units, before);
             }
         }
-        for id in units.iter().take(count) {
-            ids.push(*id)?;
-        }
-        Ok(())
+        units.iter().take(count).for_each(|id| ids.push(*id));
     }
 
     fn merge_long(&self, mut links: Links<'_>, heap: &mut [u32], ids: &mut Ids<'_>) -> Result<(), Error> {
@@ -222,9 +223,7 @@ impl<'a> Bpe<'a> {
                 }
             }
         }
-        for id in links.symbols.iter().filter(|id| **id != NONE) {
-            ids.push(*id)?;
-        }
+        links.symbols.iter().filter(|id| **id != NONE).for_each(|id| ids.push(*id));
         Ok(())
     }
 }

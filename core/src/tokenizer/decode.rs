@@ -4,7 +4,8 @@
 //! for the inner, first, last and only place. What is left joins them: runs of byte tokens, replacement of ill-formed
 //! bytes, and white space stripped at the ends. Feeding the ids one by one gives what feeding them at once gives.
 
-use super::section::{Kind, NONE, Section, table, token};
+use super::section::{Kind, NONE, Section, field, table, token};
+use crate::bytes::copy;
 use crate::error::{Code, Error};
 
 /// Bytes of the longest run of byte tokens held back. A longer run is decided in parts of this length.
@@ -76,7 +77,7 @@ impl Out<'_> {
     fn push(&mut self, bytes: &[u8]) {
         let end = self.len.saturating_add(bytes.len());
         if let Some(room) = self.bytes.get_mut(self.len..end) {
-            room.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+            copy(room, bytes);
             self.len = end;
         }
     }
@@ -106,11 +107,11 @@ impl<'a> Decoder<'a> {
     }
 
     fn word(&self, i: usize) -> u32 {
-        self.section.words(table::DECODER).u32(i).unwrap_or(0)
+        self.section.word(table::DECODER, i)
     }
 
     fn has(&self, bit: u32) -> bool {
-        self.section.header.kind == Kind::Bytes && bit == flag::LOSSY || self.word(word::FLAGS) & bit != 0
+        self.section.is(Kind::Bytes) && bit == flag::LOSSY || self.word(word::FLAGS) & bit != 0
     }
 
     /// Whether bytes are held back that a later id, or the end, will bring out.
@@ -125,16 +126,16 @@ impl<'a> Decoder<'a> {
     /// [`Tokenizer::max_push_bytes`](super::Tokenizer::max_push_bytes).
     pub fn push(&mut self, id: u32, out: &mut [u8]) -> Result<usize, Error> {
         let flags = self.section.table(table::FLAGS).get(id as usize).copied().unwrap_or(0);
-        let bytes_kind = self.section.header.kind == Kind::Bytes;
+        let bytes_kind = self.section.is(Kind::Bytes);
         if !bytes_kind && flags & token::EXISTS == 0 || self.visible && flags & token::SPECIAL != 0 {
             return Ok(0);
         }
-        let mut out = self.room(out, self.longest(id).max(self.longest(self.held)))?;
+        let mut out = self.room(out, longest(&self.section, id).max(longest(&self.section, self.held)))?;
         if bytes_kind {
             // Bytes stand for themselves; the unknown id is a question mark and the others are nothing.
             match u8::try_from(id) {
                 Ok(byte) => self.join(&[byte], &mut out),
-                Err(_) if id == self.section.header.unk => self.join(b"?", &mut out),
+                Err(_) if id == self.section.field(field::UNK) => self.join(b"?", &mut out),
                 Err(_) => {}
             }
             return Ok(out.len);
@@ -158,7 +159,7 @@ impl<'a> Decoder<'a> {
     /// # Errors
     /// [`Code::OutputBufferExceeded`]: `out` may be too short; nothing was taken.
     pub fn finish(&mut self, out: &mut [u8]) -> Result<usize, Error> {
-        let mut out = self.room(out, self.longest(self.held))?;
+        let mut out = self.room(out, longest(&self.section, self.held))?;
         if self.held != NONE {
             self.token(self.held, true, &mut out);
         }
@@ -179,10 +180,6 @@ impl<'a> Decoder<'a> {
             return Err(Error::new(Code::OutputBufferExceeded));
         }
         Ok(Out { bytes: out, len: 0 })
-    }
-
-    fn longest(&self, id: u32) -> usize {
-        (0..4).map(|place| piece(&self.section, id, place).len()).max().unwrap_or(0)
     }
 
     fn token(&mut self, id: u32, last: bool, out: &mut Out<'_>) {
@@ -283,9 +280,7 @@ impl<'a> Decoder<'a> {
             let (good, bad) = rest.split_at_checked(error.valid_up_to()).unwrap_or((rest, &[]));
             self.text(good, out);
             let Some(len) = error.error_len() else {
-                for (to, from) in self.tail.iter_mut().zip(bad) {
-                    *to = *from;
-                }
+                copy(&mut self.tail, bad);
                 self.tail_len = bad.len().min(3);
                 return;
             };
@@ -327,6 +322,11 @@ impl<'a> Decoder<'a> {
     }
 }
 
+/// Bytes of a token's longest text.
+pub(super) fn longest(section: &Section<'_>, id: u32) -> usize {
+    (0..4).fold(0, |longest, place| piece(section, id, place).len().max(longest))
+}
+
 /// A token's text in a place: bit 0 first, bit 1 last.
 pub(super) fn piece<'a>(section: &Section<'a>, id: u32, place: usize) -> &'a [u8] {
     let own = |place: usize| table::PIECES.saturating_add(place.saturating_mul(2));
@@ -342,23 +342,20 @@ pub(super) fn piece<'a>(section: &Section<'a>, id: u32, place: usize) -> &'a [u8
 /// Checks the decoder's record and the byte tokens.
 pub(super) fn check(section: &Section<'_>) -> Result<(), Error> {
     let bad = || Error::new(Code::TokenizerTable).entry(table::DECODER as u32);
-    let words = section.words(table::DECODER);
-    let word = |i: usize| words.u32(i).unwrap_or(0);
+    let word = |i: usize| section.word(table::DECODER, i);
     let expected = (word(word::RULES) as usize).saturating_mul(RULE).saturating_add(word::COUNT);
-    if words.0.len() != expected.saturating_mul(4) || word(word::FLAGS) & !flag::ALL != 0 {
+    if section.table(table::DECODER).len() != expected.saturating_mul(4)
+        || word(word::FLAGS) & !flag::ALL != 0
+        || char::from_u32(word(word::STRIP)).is_none()
+    {
         return Err(bad());
     }
-    if char::from_u32(word(word::STRIP)).is_none() {
-        return Err(bad());
-    }
-    for rule in 0..word(word::RULES) as usize {
-        let base = rule.saturating_mul(RULE).saturating_add(word::COUNT);
-        for part in [0, 2, 4] {
-            let (offset, len) = (word(base.saturating_add(part)), word(base.saturating_add(part + 1)));
-            let string = section.string(offset, len);
-            if string.len() != len as usize || (part == 0 && len == 0) || core::str::from_utf8(string).is_err() {
-                return Err(bad());
-            }
+    for at in (word::COUNT..expected).step_by(2) {
+        let len = word(at.saturating_add(1));
+        // The first string of a rule is its pattern.
+        let pattern = at.saturating_sub(word::COUNT).is_multiple_of(RULE);
+        if !section.is_text(word(at), len) || pattern && len == 0 {
+            return Err(bad());
         }
     }
     let lossy = word(word::FLAGS) & flag::LOSSY != 0;

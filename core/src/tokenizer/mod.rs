@@ -29,7 +29,7 @@ pub use vocab::{Hash, WHOLE, fingerprint, pair_hash, slot_of};
 use crate::error::{Code, Error};
 use added::{Part, Parts};
 use normalize::{Buffer, View};
-use section::{Kind, MAX_ID, Section, flag, table, token};
+use section::{Kind, MAX_ID, Section, field, flag, table, token};
 use split::{Pieces, Stages};
 
 /// How to encode.
@@ -68,14 +68,24 @@ fn scratch_error() -> Error {
 pub struct Ids<'i> {
     memory: &'i mut [u32],
     len: usize,
+    /// One did not fit: nothing that is found afterwards counts.
+    full: bool,
 }
 
-impl Ids<'_> {
+impl<'i> Ids<'i> {
+    fn new(memory: &'i mut [u32]) -> Self {
+        Self { memory, len: 0, full: false }
+    }
+
     #[inline]
-    fn push(&mut self, id: u32) -> Result<(), Error> {
-        *self.memory.get_mut(self.len).ok_or(Code::OutputBufferExceeded)? = id;
-        self.len = self.len.wrapping_add(1);
-        Ok(())
+    fn push(&mut self, id: u32) {
+        match self.memory.get_mut(self.len) {
+            Some(slot) => {
+                *slot = id;
+                self.len = self.len.wrapping_add(1);
+            }
+            None => self.full = true,
+        }
     }
 
     fn len(&self) -> usize {
@@ -105,12 +115,12 @@ impl<'a> Tokenizer<'a> {
 
     /// Ids are below this. Not each of them need have a text.
     pub fn vocab_size(&self) -> u32 {
-        self.section.header.id_count
+        self.section.field(field::ID_COUNT)
     }
 
     /// Ids left out of visible text.
     pub fn special_count(&self) -> u32 {
-        self.section.header.special_count
+        self.section.field(field::SPECIAL_COUNT)
     }
 
     /// The checked section, for tools that show it.
@@ -120,23 +130,28 @@ impl<'a> Tokenizer<'a> {
 
     /// Bytes a text may grow to on its way to the model.
     fn grown(&self, text_len: usize) -> usize {
-        let h = &self.section.header;
-        text_len.saturating_mul(h.growth as usize).saturating_add(h.growth_fixed as usize)
+        self.grown_by(text_len, field::GROWTH)
+    }
+
+    /// The same of the growth that stands in `field`: of bytes, or of the model's units.
+    fn grown_by(&self, text_len: usize, field: usize) -> usize {
+        let fixed = self.section.field(field::GROWTH_FIXED) as usize;
+        text_len.saturating_mul(self.section.field(field) as usize).saturating_add(fixed)
     }
 
     fn changes_text(&self) -> bool {
-        normalize::steps(&self.section) > 0 || Stages::new(&self.section).change().is_some()
+        normalize::steps(&self.section) > 0 || Stages::new(self.section).change().is_some()
     }
 
     /// Words of scratch that suffice to encode any text of `text_len` bytes.
     pub fn scratch_words(&self, text_len: usize) -> usize {
-        let h = &self.section.header;
         let grown = self.grown(text_len);
-        let units = text_len.saturating_mul(h.growth_units as usize).saturating_add(h.growth_fixed as usize);
-        let model = match h.kind {
-            Kind::Bpe => units.saturating_mul(bpe::SCRATCH_PER_UNIT),
-            Kind::Unigram => grown.saturating_add(1).saturating_mul(unigram::SCRATCH_PER_BYTE),
-            _ => 0,
+        let model = if self.section.is(Kind::Bpe) {
+            self.grown_by(text_len, field::GROWTH_UNITS).saturating_mul(bpe::SCRATCH_PER_UNIT)
+        } else if self.section.is(Kind::Unigram) {
+            grown.saturating_add(1).saturating_mul(unigram::SCRATCH_PER_BYTE)
+        } else {
+            0
         };
         if !self.changes_text() {
             return model;
@@ -148,20 +163,15 @@ impl<'a> Tokenizer<'a> {
 
     /// Ids that suffice for any text of `text_len` bytes, those put around it included.
     pub fn max_ids(&self, text_len: usize) -> usize {
-        let h = &self.section.header;
-        let per_byte = (h.growth_units as usize).saturating_add(h.growth_fixed as usize);
+        let per_byte = self.grown_by(1, field::GROWTH_UNITS);
         let around = self.section.words(table::AFFIXES).len32().saturating_add(2);
         text_len.saturating_mul(per_byte).saturating_add(around)
     }
 
     /// Bytes that suffice for one call of [`Decoder::push`] or [`Decoder::finish`].
     pub fn max_push_bytes(&self) -> usize {
-        let longest = (0..4)
-            .flat_map(|place| (0..self.vocab_size()).map(move |id| (id, place)))
-            .map(|(id, place)| decode::piece(&self.section, id, place).len())
-            .max()
-            .unwrap_or(0);
-        let strip = self.section.words(table::DECODER).u32(3).unwrap_or(0) as usize;
+        let longest = (0..self.vocab_size()).fold(0, |longest, id| decode::longest(&self.section, id).max(longest));
+        let strip = self.section.word(table::DECODER, 3) as usize;
         longest.saturating_add(MAX_RUN + 8).saturating_mul(3).saturating_add(strip.saturating_mul(4))
     }
 
@@ -173,29 +183,47 @@ impl<'a> Tokenizer<'a> {
     /// [`Code::MissingUnknownToken`] when the text has something the model does not know and no id for it.
     /// Cost: O(n log n) in the worst case, nothing allocated.
     pub fn encode(&self, text: &[u8], how: Encode<'_>, scratch: &mut [u32], ids: &mut [u32]) -> Result<usize, Error> {
-        self.encode_observed(text, how, scratch, ids, None)
+        self.encode_observed(text, how, scratch, ids, &mut |_| ())
     }
 
-    /// [`Tokenizer::encode`], telling `observer` what happens.
+    /// [`Tokenizer::encode`], telling `observe` what happens.
     pub fn encode_observed(
         &self,
         text: &[u8],
         how: Encode<'_>,
         scratch: &mut [u32],
         ids: &mut [u32],
-        mut observer: Option<&mut dyn FnMut(Stage<'_>)>,
+        observe: &mut impl FnMut(Stage<'_>),
     ) -> Result<usize, Error> {
         if let Err(error) = core::str::from_utf8(text) {
             return Err(Error::new(Code::InvalidUtf8).at(error.valid_up_to() as u64));
         }
-        let mut ids = Ids { memory: ids, len: 0 };
-        if self.section.header.kind == Kind::Bytes {
-            return self.encode_bytes(text, how.add_special_tokens, &mut ids);
+        let mut ids = Ids::new(ids);
+        let done = if self.section.is(Kind::Bytes) {
+            encode_bytes(text, how.add_special_tokens, &mut ids);
+            Ok(())
+        } else {
+            self.encode_text(text, how, scratch, &mut ids, observe)
+        };
+        // What went wrong first counts.
+        if ids.full {
+            return Err(Error::new(Code::OutputBufferExceeded));
         }
+        done.map(|()| ids.len)
+    }
+
+    fn encode_text(
+        &self,
+        text: &[u8],
+        how: Encode<'_>,
+        scratch: &mut [u32],
+        ids: &mut Ids<'_>,
+        observe: &mut impl FnMut(Stage<'_>),
+    ) -> Result<(), Error> {
         let affixes = self.section.words(table::AFFIXES);
         let before = affixes.u32(0).unwrap_or(0) as usize;
         if how.add_special_tokens {
-            affixes.iter32().skip(1).take(before).try_for_each(|id| ids.push(id))?;
+            affixes.iter32().skip(1).take(before).for_each(|id| ids.push(id));
         }
         let mut scratch = self.cut(scratch, text.len(), how.content.is_some())?;
         let whole = View {
@@ -207,31 +235,18 @@ impl<'a> Tokenizer<'a> {
         for part in Parts::new(&self.section, table::ADDED_RAW, whole) {
             match part {
                 Part::Token(id) => {
-                    if let Some(observe) = &mut observer {
-                        observe(Stage::Added(id));
-                    }
-                    ids.push(id)?;
+                    observe(Stage::Added(id));
+                    ids.push(id);
                 }
                 Part::Text(start, end) => {
-                    self.encode_section(whole.part(start, end), &mut scratch, &mut ids, &mut observer)?;
+                    self.encode_section(whole.part(start, end), &mut scratch, ids, observe)?;
                 }
             }
         }
         if how.add_special_tokens {
-            affixes.iter32().skip(before.saturating_add(1)).try_for_each(|id| ids.push(id))?;
+            affixes.iter32().skip(before.saturating_add(1)).for_each(|id| ids.push(id));
         }
-        Ok(ids.len)
-    }
-
-    fn encode_bytes(&self, text: &[u8], around: bool, ids: &mut Ids<'_>) -> Result<usize, Error> {
-        if around {
-            ids.push(256)?;
-        }
-        text.iter().try_for_each(|byte| ids.push(u32::from(*byte)))?;
-        if around {
-            ids.push(257)?;
-        }
-        Ok(ids.len)
+        Ok(())
     }
 
     fn cut<'s>(&self, scratch: &'s mut [u32], text_len: usize, marked: bool) -> Result<Scratch<'s>, Error> {
@@ -257,7 +272,7 @@ impl<'a> Tokenizer<'a> {
         text: View<'_>,
         scratch: &mut Scratch<'_>,
         ids: &mut Ids<'_>,
-        observer: &mut Option<&mut dyn FnMut(Stage<'_>)>,
+        observe: &mut impl FnMut(Stage<'_>),
     ) -> Result<(), Error> {
         let Scratch { one, two, model } = scratch;
         let (mut now, mut other) = (one, two);
@@ -270,18 +285,14 @@ impl<'a> Tokenizer<'a> {
             }
         }
         let text = if changed { now.view() } else { text };
-        if let Some(observe) = observer {
-            observe(Stage::Normalized(text.bytes));
-        }
+        observe(Stage::Normalized(text.bytes));
         for part in Parts::new(&self.section, table::ADDED_NORMALIZED, text) {
             match part {
                 Part::Token(id) => {
-                    if let Some(observe) = observer {
-                        observe(Stage::Added(id));
-                    }
-                    ids.push(id)?;
+                    observe(Stage::Added(id));
+                    ids.push(id);
                 }
-                Part::Text(start, end) => self.pre_tokenize(text.part(start, end), other, model, ids, observer)?,
+                Part::Text(start, end) => self.pre_tokenize(text.part(start, end), other, model, ids, observe)?,
             }
         }
         Ok(())
@@ -294,14 +305,12 @@ impl<'a> Tokenizer<'a> {
         buffer: &mut Buffer<'_>,
         model: &mut [u32],
         ids: &mut Ids<'_>,
-        observer: &mut Option<&mut dyn FnMut(Stage<'_>)>,
+        observe: &mut impl FnMut(Stage<'_>),
     ) -> Result<(), Error> {
-        let stages = Stages::new(&self.section);
+        let stages = Stages::new(self.section);
         let engine = Engine::new(&self.section);
         let mut piece = |piece: &[u8]| -> Result<(), Error> {
-            if let Some(observe) = observer {
-                observe(Stage::Piece(piece, ids.len));
-            }
+            observe(Stage::Piece(piece, ids.len));
             engine.encode(&self.section, piece, model, ids)
         };
         let Some(change) = stages.change() else {
@@ -342,15 +351,15 @@ impl<'a> Tokenizer<'a> {
 
     /// Whether the id is left out of visible text.
     pub fn is_special(&self, id: u32) -> bool {
-        match self.section.header.kind {
-            Kind::Bytes => (256..260).contains(&id),
-            _ => self.section.table(table::FLAGS).get(id as usize).is_some_and(|f| f & token::SPECIAL != 0),
+        if self.section.is(Kind::Bytes) {
+            return (256..260).contains(&id);
         }
+        self.section.table(table::FLAGS).get(id as usize).is_some_and(|f| f & token::SPECIAL != 0)
     }
 
     /// The id of the token with these bytes: an added token's content, or a token of the model.
     pub fn token_to_id(&self, bytes: &[u8]) -> Option<u32> {
-        if self.section.header.kind == Kind::Bytes {
+        if self.section.is(Kind::Bytes) {
             return match bytes {
                 [byte] => Some(u32::from(*byte)),
                 _ => None,
@@ -367,12 +376,21 @@ impl<'a> Tokenizer<'a> {
 
     /// Whether a token is what the model makes of its own bytes by merges alone. For the compiler.
     pub fn merges_to_itself(&self, id: u32, scratch: &mut [u32]) -> bool {
-        let suffix = self.section.string(self.section.header.prefix_len, self.section.header.suffix_len);
+        let (_, suffix) = self.section.affixes();
         let Some(word) = self.token_bytes(id).strip_suffix(suffix).filter(|w| !w.is_empty()) else { return false };
         let mut found = [0u32; 2];
-        let mut ids = Ids { memory: &mut found, len: 0 };
-        bpe::Bpe::new(&self.section).merge(word, scratch, &mut ids).is_ok() && ids.len == 1 && found[0] == id
+        let mut ids = Ids::new(&mut found);
+        bpe::Bpe::new(&self.section).merge(word, scratch, &mut ids).is_ok()
+            && !ids.full
+            && ids.len == 1
+            && found[0] == id
     }
+}
+
+fn encode_bytes(text: &[u8], around: bool, ids: &mut Ids<'_>) {
+    let (before, after): (&[u32], &[u32]) = if around { (&[256], &[257]) } else { (&[], &[]) };
+    let bytes = text.iter().map(|byte| u32::from(*byte));
+    before.iter().copied().chain(bytes).chain(after.iter().copied()).for_each(|id| ids.push(id));
 }
 
 /// The model, ready to encode pieces.
@@ -383,16 +401,16 @@ struct Engine<'a> {
 
 impl<'a> Engine<'a> {
     fn new(section: &Section<'a>) -> Self {
-        Self { bpe: (section.header.kind == Kind::Bpe).then(|| bpe::Bpe::new(section)) }
+        Self { bpe: section.is(Kind::Bpe).then(|| bpe::Bpe::new(section)) }
     }
 
     #[inline]
     fn encode(&self, section: &Section<'_>, piece: &[u8], scratch: &mut [u32], ids: &mut Ids<'_>) -> Result<(), Error> {
-        match (&self.bpe, section.header.kind) {
-            (Some(bpe), _) => bpe.encode(piece, scratch, ids),
-            (_, Kind::Unigram) => unigram::encode(section, piece, scratch, ids),
-            (_, Kind::WordPiece) => words::encode_piece(section, piece, ids),
-            _ => words::encode_level(section, piece, ids),
+        match &self.bpe {
+            Some(bpe) => bpe.encode(piece, scratch, ids),
+            None if section.is(Kind::Unigram) => unigram::encode(section, piece, scratch, ids),
+            None if section.is(Kind::WordPiece) => words::encode_piece(section, piece, ids),
+            None => words::encode_level(section, piece, ids),
         }
     }
 }

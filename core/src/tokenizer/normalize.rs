@@ -50,6 +50,7 @@ impl<'t> View<'t> {
     }
 
     /// A part of the view.
+    #[cfg_attr(target_arch = "wasm32", inline(never))]
     pub fn part(&self, start: usize, end: usize) -> Self {
         Self {
             bytes: self.bytes.get(start..end).unwrap_or(&[]),
@@ -94,9 +95,7 @@ impl<'s> Buffer<'s> {
             self.full = true;
             return;
         };
-        for (to, from) in room.iter_mut().zip(bytes) {
-            *to = *from;
-        }
+        crate::bytes::copy(room, bytes);
         if marked {
             for bit in self.len..end {
                 if let Some(byte) = self.marks.get_mut(bit / 8) {
@@ -123,12 +122,7 @@ impl<'s> Buffer<'s> {
 
 /// Steps of the normalizer.
 pub fn steps(section: &Section<'_>) -> usize {
-    section.words(table::NORMALIZER).len32() / RECORD
-}
-
-/// Word `i` of step `number`.
-fn word(section: &Section<'_>, number: usize, i: usize) -> u32 {
-    section.words(table::NORMALIZER).u32(number.saturating_mul(RECORD).saturating_add(i)).unwrap_or(0)
+    section.table(table::NORMALIZER).len() / (4 * RECORD)
 }
 
 /// Runs step `number` of `from` into `to`. False: the text stays as it is and `to` is not to be used.
@@ -139,18 +133,17 @@ pub fn run(
     to: &mut Buffer<'_>,
     chars: &mut [u32],
 ) -> Result<bool, Error> {
-    let word = |i: usize| word(section, number, i);
+    let [kind, one, two, three, four, five, six, seven] = section.record(table::NORMALIZER, number);
     let classes = Classes::new(section);
-    let string = |i: usize| section.string(word(i), word(i.wrapping_add(1)));
     to.clear();
-    match word(0) {
+    match kind {
         step::MAP => {
-            let entries = entries(section, word(2), word(3), 3);
-            if !affected(section, &classes, word(1), from.bytes) {
+            let entries = entries(section, two, three, 3);
+            if !affected(section, &classes, one, from.bytes) {
                 return Ok(false);
             }
-            each_char(from, |code, bytes, marked, first| {
-                let entry = section.in_mask(word(1), classes.of(code)).then(|| search(entries, code)).flatten();
+            each_char(from, &mut |code, bytes, marked, first| {
+                let entry = section.in_mask(one, classes.of(code)).then(|| search(entries, code)).flatten();
                 match entry {
                     Some(at) => {
                         let field = |i: usize| entries.u32(at.saturating_add(i)).unwrap_or(0);
@@ -161,22 +154,22 @@ pub fn run(
             });
         }
         step::CANONICAL => {
-            if !affected(section, &classes, word(1), from.bytes) {
+            if !affected(section, &classes, one, from.bytes) {
                 return Ok(false);
             }
             let tables = canonical::Tables {
-                map: entries(section, word(2), word(3), 3),
-                class: entries(section, word(4), word(5), 2),
-                pair: entries(section, word(6), word(7), 3),
+                map: entries(section, two, three, 3),
+                class: entries(section, four, five, 2),
+                pair: entries(section, six, seven, 3),
             };
             let mut line = canonical::Line::new(chars);
-            each_char(from, |code, _, marked, first| {
+            each_char(from, &mut |code, _, marked, first| {
                 if let Some(hangul) = canonical::hangul(code) {
                     hangul.into_iter().flatten().for_each(|code| line.push(&tables, code, marked, first));
                 } else if let Some(at) = search(tables.map, code) {
                     let field = |i: usize| tables.map.u32(at.saturating_add(i)).unwrap_or(0);
                     let view = View { bytes: section.string(field(1), field(2)), marks: &[], base: 0, first: 0 };
-                    each_char(view, |code, _, _, _| line.push(&tables, code, marked, first));
+                    each_char(view, &mut |code, _, _, _| line.push(&tables, code, marked, first));
                 } else {
                     line.push(&tables, code, marked, first);
                 }
@@ -186,13 +179,13 @@ pub fn run(
             }
         }
         step::REPLACE => {
-            let automaton = Automaton::new(section, word(1));
+            let automaton = Automaton::new(section, one);
             let mut at = 0usize;
             while let Some((start, end)) = automaton.find(&classes, from.bytes, 0, at, false) {
                 copy(from.part(at, start), to);
                 // What replaces a match belongs to the match's last character.
                 let last = text::previous(from.bytes, end);
-                to.push(string(2), (start..end).any(|i| from.marked(i)), last < from.first);
+                to.push(section.string(two, three), (start..end).any(|i| from.marked(i)), last < from.first);
                 at = end;
             }
             if at == 0 {
@@ -204,18 +197,18 @@ pub fn run(
             if from.bytes.is_empty() {
                 return Ok(false);
             }
-            to.push(string(1), false, from.first > 0);
+            to.push(section.string(one, two), false, from.first > 0);
             copy(from, to);
         }
         step::STRIP => {
             let space = |at: usize| section.in_mask(0, classes.of(text::decode(from.bytes, at).0));
             let (mut start, mut end) = (0usize, from.bytes.len());
-            if word(1) & 1 != 0 {
+            if one & 1 != 0 {
                 while start < end && space(start) {
                     start = start.wrapping_add(text::decode(from.bytes, start).1);
                 }
             }
-            while word(1) & 2 != 0 && end > start {
+            while one & 2 != 0 && end > start {
                 let last = text::previous(from.bytes, end);
                 if !space(last) {
                     break;
@@ -225,9 +218,8 @@ pub fn run(
             copy(from.part(start, end), to);
         }
         step::PRECOMPILED => {
-            let map =
-                Precompiled { units: entries(section, word(2), word(3), 1), strings: section.string(word(4), word(5)) };
-            let clusters = Automaton::new(section, word(1));
+            let map = Precompiled { units: entries(section, two, three, 1), strings: section.string(four, five) };
+            let clusters = Automaton::new(section, one);
             let mut at = 0usize;
             while let Some((start, end)) = clusters.find(&classes, from.bytes, 0, at, false) {
                 let cluster = from.part(start, end);
@@ -239,13 +231,13 @@ pub fn run(
                     to.push(string, cluster.marked(0), cluster.first > 0);
                     continue;
                 }
-                each_char(cluster, |_, bytes, marked, first| {
+                each_char(cluster, &mut |_, bytes, marked, first| {
                     to.push(map.find(bytes).unwrap_or(bytes), marked, first);
                 });
             }
         }
         step::BYTES => {
-            let table = entries(section, word(1), 256, 1);
+            let table = entries(section, one, 256, 1);
             for (at, byte) in from.bytes.iter().enumerate() {
                 to.push_char(table.u32(usize::from(*byte)).unwrap_or(0), from.marked(at), at < from.first);
             }
@@ -282,8 +274,12 @@ fn affected(section: &Section<'_>, classes: &Classes<'_>, mask: u32, bytes: &[u8
     false
 }
 
-/// Calls `f` with each character: code point, bytes, content, from the first character.
-fn each_char(view: View<'_>, mut f: impl FnMut(u32, &[u8], bool, bool)) {
+/// Takes a character: code point, bytes, content, from the first character.
+type OnChar<'f> = &'f mut dyn FnMut(u32, &[u8], bool, bool);
+
+/// Calls `f` with each character.
+#[inline(never)]
+fn each_char(view: View<'_>, f: OnChar<'_>) {
     let mut at = 0usize;
     while at < view.bytes.len() {
         let (code, len) = text::decode(view.bytes, at);
@@ -302,7 +298,7 @@ fn copy(view: View<'_>, to: &mut Buffer<'_>) {
         to.push(rest, false, false);
         return;
     }
-    each_char(view, |_, bytes, marked, first| to.push(bytes, marked, first));
+    each_char(view, &mut |_, bytes, marked, first| to.push(bytes, marked, first));
 }
 
 /// A character map as `sentencepiece` writes it: a double array over bytes, and zero-terminated strings.
@@ -339,17 +335,13 @@ impl<'a> Precompiled<'a> {
 /// Checks the steps: kinds, and what they refer to.
 pub fn check(section: &Section<'_>) -> Result<(), Error> {
     let bad = |number: usize| Error::new(Code::TokenizerStep).entry(number as u32);
-    if !section.table(table::NORMALIZER).len().is_multiple_of(4 * RECORD)
-        || !section.table(table::NORMALIZER_DATA).len().is_multiple_of(4)
+    if section.records(table::NORMALIZER, 4 * RECORD).is_none() || section.records(table::NORMALIZER_DATA, 4).is_none()
     {
         return Err(bad(0));
     }
     let masks = (section.table(table::MASKS).len() / 32) as u32;
     let automata = (section.table(table::AUTOMATA).len() / 16) as u32;
-    let text = |offset: u32, len: u32| {
-        len == 0
-            || (!section.string(offset, len).is_empty() && core::str::from_utf8(section.string(offset, len)).is_ok())
-    };
+    let text = |offset: u32, len: u32| section.is_text(offset, len);
     let data = |start: u32, count: u32, size: u32| {
         let words = entries(section, start, count, size);
         words.len32() as u64 == u64::from(count).saturating_mul(u64::from(size))
@@ -363,17 +355,15 @@ pub fn check(section: &Section<'_>) -> Result<(), Error> {
             })
     };
     for number in 0..steps(section) {
-        let word = |i: usize| word(section, number, i);
-        let good = match word(0) {
-            step::MAP => word(1) < masks && map(word(2), word(3)),
-            step::CANONICAL => {
-                word(1) < masks && map(word(2), word(3)) && data(word(4), word(5), 2) && data(word(6), word(7), 3)
-            }
-            step::REPLACE => word(1) < automata && text(word(2), word(3)),
-            step::PREPEND => text(word(1), word(2)),
-            step::STRIP => word(1) < 4,
-            step::PRECOMPILED => word(1) < automata && data(word(2), word(3), 1) && text(word(4), word(5)),
-            step::BYTES => data(word(1), 256, 1),
+        let [kind, one, two, three, four, five, six, seven] = section.record(table::NORMALIZER, number);
+        let good = match kind {
+            step::MAP => one < masks && map(two, three),
+            step::CANONICAL => one < masks && map(two, three) && data(four, five, 2) && data(six, seven, 3),
+            step::REPLACE => one < automata && text(two, three),
+            step::PREPEND => text(one, two),
+            step::STRIP => one < 4,
+            step::PRECOMPILED => one < automata && data(two, three, 1) && text(four, five),
+            step::BYTES => data(one, 256, 1),
             _ => false,
         };
         if !good {

@@ -1,9 +1,9 @@
 //! The compiled section: header, directory of tables, and the checks at the door.
 
-use crate::bytes::Reader;
+use crate::bytes::{slice, u32_at, u64_at, word};
 use crate::error::{Code, Error};
 
-/// Positions of the header's fields.
+/// Positions of the header's fields, and what stands there.
 pub mod field {
     /// Magic of a byte-pair model.
     pub const BPE: [u8; 4] = *b"BPE1";
@@ -18,9 +18,30 @@ pub mod field {
     /// Length of a `BTOK` section.
     pub const BTOK_LEN: usize = 28;
     /// Length of the header and the directory of the other sections.
-    pub const HEADER_LEN: usize = 88 + 8 * super::table::COUNT;
+    pub const HEADER_LEN: usize = DIRECTORY + 8 * super::table::COUNT;
     /// The header's version.
     pub const VERSION: u32 = 1;
+
+    pub(in crate::tokenizer) const FLAGS: usize = 12;
+    pub(in crate::tokenizer) const ID_COUNT: usize = 16;
+    pub(in crate::tokenizer) const SPECIAL_COUNT: usize = 20;
+    pub(in crate::tokenizer) const UNICODE: usize = 24;
+    pub(in crate::tokenizer) const UNK: usize = 28;
+    pub(in crate::tokenizer) const CLASS_COUNT: usize = 32;
+    pub(in crate::tokenizer) const MAX_TOKEN: usize = 36;
+    pub(in crate::tokenizer) const GROWTH: usize = 40;
+    pub(in crate::tokenizer) const GROWTH_FIXED: usize = 44;
+    pub(in crate::tokenizer) const GROWTH_UNITS: usize = 48;
+    pub(in crate::tokenizer) const SPLIT_BEFORE: usize = 52;
+    pub(in crate::tokenizer) const MERGE_BASE: usize = 56;
+    pub(in crate::tokenizer) const MERGE_COUNT: usize = 60;
+    pub(in crate::tokenizer) const MAX_WORD_CHARS: usize = 64;
+    pub(in crate::tokenizer) const PREFIX_LEN: usize = 68;
+    pub(in crate::tokenizer) const SUFFIX_LEN: usize = 72;
+    pub(in crate::tokenizer) const UNK_SCORE: usize = 76;
+    pub(in crate::tokenizer) const RESERVED: usize = 84;
+    /// Offset and length of each table.
+    pub(in crate::tokenizer) const DIRECTORY: usize = 88;
 }
 
 /// Bits of the header's flags.
@@ -93,22 +114,23 @@ pub const PAGE: usize = 128;
 /// Pages of the class index.
 pub const PAGES: usize = 0x11_0000 / PAGE;
 
-/// Which model the section holds.
+/// Which model the section holds; the number is its magic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
 pub enum Kind {
     /// Byte-pair encoding.
-    Bpe,
+    Bpe = u32::from_le_bytes(field::BPE),
     /// Unigram language model.
-    Unigram,
+    Unigram = u32::from_le_bytes(field::UNIGRAM),
     /// Greedy longest match.
-    WordPiece,
+    WordPiece = u32::from_le_bytes(field::WORD_PIECE),
     /// Whole words.
-    WordLevel,
+    WordLevel = u32::from_le_bytes(field::WORD_LEVEL),
     /// Bytes 0-255 and four special ids.
-    Bytes,
+    Bytes = u32::from_le_bytes(field::BYTES),
 }
 
-/// The header's numbers.
+/// The header's numbers, for tools: the core reads them where they stand.
 #[derive(Clone, Copy, Debug)]
 pub struct Header {
     /// The model.
@@ -189,13 +211,40 @@ impl<'a> Words<'a> {
     }
 }
 
-/// The section after its checks: numbers and tables.
+/// Fields before the directory that can be asked for.
+const HEAD: usize = field::RESERVED;
+
+/// A section after its checks: a view of its bytes. Copying is free.
 #[derive(Clone, Copy, Debug)]
 pub struct Section<'a> {
-    /// The numbers.
-    pub header: Header,
-    tables: [&'a [u8]; table::COUNT],
+    bytes: &'a [u8],
+    head: &'a [u8; HEAD],
 }
+
+/// What the byte tokenizer would say if it had the header of the others.
+static BYTES_HEAD: [u8; HEAD] = {
+    let fields = [
+        (0, Kind::Bytes as u32),
+        (field::FLAGS, flag::BYTE_UNITS),
+        (field::ID_COUNT, 260),
+        (field::SPECIAL_COUNT, 4),
+        (field::UNK, 259),
+        (field::CLASS_COUNT, 1),
+        (field::MAX_TOKEN, 1),
+        (field::GROWTH, 1),
+        (field::GROWTH_UNITS, 1),
+        (field::SPLIT_BEFORE, NONE),
+        (field::MERGE_BASE, NONE),
+    ];
+    let mut head = [0; HEAD];
+    let mut i = 0;
+    while i < 4 * fields.len() {
+        let (at, value) = fields[i / 4];
+        head[at + i % 4] = value.to_le_bytes()[i % 4];
+        i += 1;
+    }
+    head
+};
 
 fn bad(number: usize) -> Error {
     Error::new(Code::TokenizerTable).entry(number as u32)
@@ -208,64 +257,54 @@ impl<'a> Section<'a> {
     /// [`Code::TokenizerTooShort`], [`Code::TokenizerMagic`], [`Code::TokenizerVersion`],
     /// [`Code::TokenizerLength`], [`Code::TokenizerHeader`] with the field's offset, [`Code::TokenizerTable`]
     /// with the table's number. Cost: one pass over the section.
+    #[inline(never)]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
-        let mut r = Reader::new(bytes, 0, Code::TokenizerTooShort);
-        let magic: [u8; 4] = r.array()?;
-        let kind = match magic {
-            field::BPE => Kind::Bpe,
-            field::UNIGRAM => Kind::Unigram,
-            field::WORD_PIECE => Kind::WordPiece,
-            field::WORD_LEVEL => Kind::WordLevel,
-            field::BYTES => return Self::parse_bytes(bytes),
-            _ => return Err(Error::new(Code::TokenizerMagic).at(0)),
-        };
-        if r.u32()? != field::VERSION {
+        let len = bytes.len();
+        // Cut off inside the first field that is not whole: words but for one of eight bytes.
+        let cut = if (field::UNK_SCORE..field::RESERVED).contains(&len) { field::UNK_SCORE } else { len & !3 };
+        let short = Err(Error::new(Code::TokenizerTooShort).at(cut as u64));
+        if len < 4 {
+            return short;
+        }
+        let kind = u32_at(bytes, 0);
+        if kind == Kind::Bytes as u32 {
+            return Self::parse_bytes(bytes);
+        }
+        if ![Kind::Bpe, Kind::Unigram, Kind::WordPiece, Kind::WordLevel].iter().any(|known| *known as u32 == kind) {
+            return Err(Error::new(Code::TokenizerMagic).at(0));
+        }
+        if len < 8 {
+            return short;
+        }
+        if u32_at(bytes, 4) != field::VERSION {
             return Err(Error::new(Code::TokenizerVersion).at(4));
         }
-        if r.u32()? as usize != bytes.len() {
+        if len < 12 {
+            return short;
+        }
+        if u32_at(bytes, 8) as usize != len {
             return Err(Error::new(Code::TokenizerLength).at(8));
         }
-        let mut number = || r.u32();
-        let header = Header {
-            kind,
-            flags: number()?,
-            id_count: number()?,
-            special_count: number()?,
-            unicode: number()?,
-            unk: number()?,
-            class_count: number()?,
-            max_token: number()?,
-            growth: number()?,
-            growth_fixed: number()?,
-            growth_units: number()?,
-            split_before: number()?,
-            merge_base: number()?,
-            merge_count: number()?,
-            max_word_chars: number()?,
-            prefix_len: number()?,
-            suffix_len: number()?,
-            unk_score: r.f64()?,
-        };
-        if r.u32()? != 0 {
-            return Err(Error::new(Code::TokenizerHeader).at(84));
+        let Some(head) = bytes.first_chunk().filter(|_| len >= field::DIRECTORY) else { return short };
+        let section = Self { bytes, head };
+        if let Some(field) = section.broken_field() {
+            return Err(Error::new(Code::TokenizerHeader).at(field as u64));
         }
-        header.check()?;
-        let mut tables: [&[u8]; table::COUNT] = [&[]; table::COUNT];
         let mut end = field::HEADER_LEN;
-        for (number, slot) in tables.iter_mut().enumerate() {
-            let (offset, len) = (r.u32()?, r.u32()?);
+        for number in 0..table::COUNT {
+            let (offset, length) = section.place(number);
+            if len < field::DIRECTORY.saturating_add(number.saturating_mul(8)).saturating_add(8) {
+                return short;
+            }
             // Tables stand in order, each at the next multiple of eight.
-            let expected = end.checked_next_multiple_of(8).ok_or(bad(number))?;
-            if offset as usize != expected {
+            if end.checked_next_multiple_of(8) != Some(offset) || slice(bytes, offset as u64, length as u64).is_none() {
                 return Err(bad(number));
             }
-            *slot = crate::bytes::slice(bytes, u64::from(offset), u64::from(len)).ok_or(bad(number))?;
-            end = expected.saturating_add(len as usize);
+            end = offset.saturating_add(length);
         }
-        if end != bytes.len() {
+        if end != len {
             return Err(Error::new(Code::TokenizerLength).at(end as u64));
         }
-        let section = Self { header, tables };
         section.check()?;
         Ok(section)
     }
@@ -275,38 +314,91 @@ impl<'a> Section<'a> {
         if bytes.len() != field::BTOK_LEN {
             return Err(Error::new(Code::TokenizerLength).at(0));
         }
-        for (i, expected) in [field::VERSION, 260, 256, 257, 258, 259].into_iter().enumerate() {
-            if Words(bytes).u32(i.saturating_add(1)) != Some(expected) {
-                return Err(Error::new(Code::TokenizerHeader).at(4 + 4 * i as u64));
+        for (at, expected) in (4..).step_by(4).zip([field::VERSION, 260, 256, 257, 258, 259]) {
+            if u32_at(bytes, at) != expected {
+                return Err(Error::new(Code::TokenizerHeader).at(at as u64));
             }
         }
-        let header = Header {
-            kind: Kind::Bytes,
-            flags: flag::BYTE_UNITS,
-            id_count: 260,
-            special_count: 4,
-            unicode: 0,
-            unk: 259,
-            class_count: 1,
-            max_token: 1,
-            growth: 1,
-            growth_fixed: 0,
-            growth_units: 1,
-            split_before: NONE,
-            merge_base: NONE,
-            merge_count: 0,
-            max_word_chars: 0,
-            prefix_len: 0,
-            suffix_len: 0,
-            unk_score: 0.0,
-        };
-        Ok(Self { header, tables: [&[]; table::COUNT] })
+        Ok(Self { bytes, head: &BYTES_HEAD })
+    }
+
+    /// Position of the first field of the header that is out of range.
+    #[inline(never)]
+    fn broken_field(&self) -> Option<usize> {
+        let word = |at| self.field(at);
+        let grows = 1..=4096;
+        Some(match () {
+            () if u32_at(self.bytes, field::RESERVED) != 0 => field::RESERVED,
+            () if word(field::FLAGS) & !flag::ALL != 0 => field::FLAGS,
+            () if !(1..=MAX_ID).contains(&word(field::ID_COUNT)) => field::ID_COUNT,
+            () if word(field::UNK) != NONE && word(field::UNK) >= word(field::ID_COUNT) => field::UNK,
+            () if !(1..=255).contains(&word(field::CLASS_COUNT)) => field::CLASS_COUNT,
+            // Bounds keep every product of a text's length and a growth inside 64 bits, and scratch sizes honest.
+            () if !grows.contains(&word(field::GROWTH)) => field::GROWTH,
+            () if word(field::GROWTH_FIXED) > 4096 => field::GROWTH_FIXED,
+            () if !grows.contains(&word(field::GROWTH_UNITS)) => field::GROWTH_UNITS,
+            () if word(field::SPLIT_BEFORE) != NONE && char::from_u32(word(field::SPLIT_BEFORE)).is_none() => {
+                field::SPLIT_BEFORE
+            }
+            () if word(field::MERGE_COUNT) > MAX_RANK => field::MERGE_COUNT,
+            () if !self.unk_score().is_finite() => field::UNK_SCORE,
+            () => return None,
+        })
+    }
+
+    /// The word at position `at` of the header.
+    #[inline(always)]
+    pub(super) fn field(&self, at: usize) -> u32 {
+        word(self.head, at)
+    }
+
+    /// The score of an unknown unit of a unigram model.
+    pub(super) fn unk_score(&self) -> f64 {
+        f64::from_bits(u64_at(self.head, field::UNK_SCORE))
+    }
+
+    /// Whether the section holds a model of this kind.
+    #[inline(always)]
+    pub(super) fn is(&self, kind: Kind) -> bool {
+        self.field(0) == kind as u32
+    }
+
+    /// The header as a value.
+    pub fn header(&self) -> Header {
+        let kinds = [Kind::Unigram, Kind::WordPiece, Kind::WordLevel, Kind::Bytes];
+        Header {
+            kind: kinds.into_iter().find(|kind| self.is(*kind)).unwrap_or(Kind::Bpe),
+            flags: self.field(field::FLAGS),
+            id_count: self.field(field::ID_COUNT),
+            special_count: self.field(field::SPECIAL_COUNT),
+            unicode: self.field(field::UNICODE),
+            unk: self.field(field::UNK),
+            class_count: self.field(field::CLASS_COUNT),
+            max_token: self.field(field::MAX_TOKEN),
+            growth: self.field(field::GROWTH),
+            growth_fixed: self.field(field::GROWTH_FIXED),
+            growth_units: self.field(field::GROWTH_UNITS),
+            split_before: self.field(field::SPLIT_BEFORE),
+            merge_base: self.field(field::MERGE_BASE),
+            merge_count: self.field(field::MERGE_COUNT),
+            max_word_chars: self.field(field::MAX_WORD_CHARS),
+            prefix_len: self.field(field::PREFIX_LEN),
+            suffix_len: self.field(field::SUFFIX_LEN),
+            unk_score: self.unk_score(),
+        }
+    }
+
+    /// Offset and length of a table; beyond the end of the section there is nothing.
+    fn place(&self, number: usize) -> (usize, usize) {
+        let at = number.saturating_mul(8).saturating_add(field::DIRECTORY);
+        (u32_at(self.bytes, at) as usize, u32_at(self.bytes, at.saturating_add(4)) as usize)
     }
 
     /// A table's bytes.
-    #[inline]
+    #[cfg_attr(target_arch = "wasm32", inline(never))]
     pub fn table(&self, number: usize) -> &'a [u8] {
-        self.tables.get(number).copied().unwrap_or(&[])
+        let (offset, len) = self.place(number);
+        slice(self.bytes, offset as u64, len as u64).unwrap_or(&[])
     }
 
     /// A table as an array of words.
@@ -315,19 +407,48 @@ impl<'a> Section<'a> {
         Words(self.table(number))
     }
 
+    /// Word `i` of a table; 0 beyond its end.
+    #[cfg_attr(target_arch = "wasm32", inline(never))]
+    pub(super) fn word(&self, number: usize, i: usize) -> u32 {
+        self.words(number).u32(i).unwrap_or(0)
+    }
+
+    /// Record `number` of a table of records of eight words; zeros beyond its end.
+    #[cfg_attr(target_arch = "wasm32", inline(never))]
+    pub(super) fn record(&self, table: usize, number: usize) -> [u32; 8] {
+        let mut record = [0; 8];
+        for (word, at) in record.iter_mut().zip(number.saturating_mul(8)..) {
+            *word = self.word(table, at);
+        }
+        record
+    }
+
     /// Whether a flag is set.
     #[inline]
     pub fn has(&self, bit: u32) -> bool {
-        self.header.flags & bit != 0
+        self.field(field::FLAGS) & bit != 0
     }
 
     /// `len` bytes at `offset` of the strings.
+    #[cfg_attr(target_arch = "wasm32", inline(never))]
     pub fn string(&self, offset: u32, len: u32) -> &'a [u8] {
-        crate::bytes::slice(self.table(table::STRINGS), u64::from(offset), u64::from(len)).unwrap_or(&[])
+        slice(self.table(table::STRINGS), u64::from(offset), u64::from(len)).unwrap_or(&[])
+    }
+
+    /// Whether the strings hold `len` bytes of UTF-8 at `offset`.
+    pub(super) fn is_text(&self, offset: u32, len: u32) -> bool {
+        let string = self.string(offset, len);
+        string.len() == len as usize && core::str::from_utf8(string).is_ok()
+    }
+
+    /// The string before every unit but the first, and that after the last.
+    pub(super) fn affixes(&self) -> (&'a [u8], &'a [u8]) {
+        let prefix = self.field(field::PREFIX_LEN);
+        (self.string(0, prefix), self.string(prefix, self.field(field::SUFFIX_LEN)))
     }
 
     /// Element `i` of an offsets table and its bytes.
-    #[inline]
+    #[cfg_attr(target_arch = "wasm32", inline(never))]
     pub fn item(&self, offsets: usize, bytes: usize, i: u32) -> &'a [u8] {
         let words = self.words(offsets);
         let i = i as usize;
@@ -336,97 +457,54 @@ impl<'a> Section<'a> {
     }
 
     /// Whether bit `class` of mask `mask` is set.
-    #[inline]
+    #[cfg_attr(target_arch = "wasm32", inline(never))]
     pub fn in_mask(&self, mask: u32, class: u8) -> bool {
         let at = (mask as usize).saturating_mul(32).saturating_add(usize::from(class >> 3));
         self.table(table::MASKS).get(at).is_some_and(|byte| byte >> (class & 7) & 1 != 0)
     }
 
+    /// Number of records of `size` bytes a table has; `None` where it does not consist of them.
+    pub(super) fn records(&self, number: usize, size: usize) -> Option<usize> {
+        let len = self.table(number).len();
+        if len.is_multiple_of(size) { len.checked_div(size) } else { None }
+    }
+
+    /// Whether a table has `len` bytes.
+    fn sized(&self, number: usize, len: usize) -> bool {
+        self.table(number).len() == len
+    }
+
+    /// Whether an offsets table has an entry for each id and for the end, and they cut up all of `bytes` in order.
+    #[inline(never)]
+    fn spans(&self, offsets: usize, bytes: usize) -> bool {
+        let count = (self.field(field::ID_COUNT) as usize).saturating_add(1);
+        let mut last = 0u32;
+        let ascends = |at: u32| core::mem::replace(&mut last, at) <= at;
+        self.sized(offsets, count.saturating_mul(4))
+            && self.word(offsets, 0) == 0
+            && self.words(offsets).iter32().all(ascends)
+            && last as usize == self.table(bytes).len()
+    }
+
+    /// Whether all words are ids under `mask`, or [`NONE`] where that may be.
+    #[inline(never)]
+    fn ids(&self, words: Words<'_>, mask: u32, none: bool) -> bool {
+        let id = |word: u32| word & mask < self.field(field::ID_COUNT) || (none && word == NONE);
+        words.0.len().is_multiple_of(4) && words.iter32().all(id)
+    }
+
+    /// Whether all bytes of a table are classes.
+    #[inline(never)]
+    fn classes(&self, number: usize) -> bool {
+        self.table(number).iter().all(|class| u32::from(*class) < self.field(field::CLASS_COUNT))
+    }
+
     fn check(&self) -> Result<(), Error> {
         use table::*;
-        let h = &self.header;
-        let n = h.id_count as usize;
-        let sized = |number: usize, len: usize| -> Result<(), Error> {
-            if self.table(number).len() == len { Ok(()) } else { Err(bad(number)) }
-        };
-        let ids = |number: usize, none: bool| -> Result<(), Error> {
-            let words = self.words(number);
-            let good = words.iter32().all(|id| id < h.id_count || (none && id == NONE));
-            if words.0.len().is_multiple_of(4) && good { Ok(()) } else { Err(bad(number)) }
-        };
-        let spans = |offsets: usize, bytes: usize| -> Result<(), Error> {
-            let end = self.table(bytes).len();
-            let mut last = 0u32;
-            for (i, at) in self.words(offsets).iter32().enumerate() {
-                if at < last || at as usize > end || (i == 0 && at != 0) {
-                    return Err(bad(offsets));
-                }
-                last = at;
-            }
-            if last as usize == end { Ok(()) } else { Err(bad(offsets)) }
-        };
-        sized(OFFSETS, n.saturating_add(1).saturating_mul(4))?;
-        spans(OFFSETS, BYTES)?;
-        sized(FLAGS, n)?;
-        let flags = self.table(FLAGS);
-        if flags.iter().any(|f| f & !token::ALL != 0)
-            || flags.iter().filter(|f| **f & token::SPECIAL != 0).count() != h.special_count as usize
-        {
-            return Err(bad(FLAGS));
-        }
-        let vocab = self.words(VOCAB);
-        if !vocab.0.len().is_multiple_of(4) || vocab.iter32().any(|s| s != NONE && s & MAX_ID >= h.id_count) {
-            return Err(bad(VOCAB));
-        }
-        // A table without an empty slot would let a search run through all of it.
-        if !vocab.0.is_empty() && vocab.iter32().all(|s| s != NONE) {
-            return Err(bad(VOCAB));
-        }
-        let merges = self.words(MERGES);
-        let mut empty = merges.0.is_empty();
-        for chunk in merges.0.chunks_exact(8) {
-            let entry = u64::from_le_bytes(chunk.try_into().unwrap_or_default());
-            if entry == u64::MAX {
-                empty = true;
-                continue;
-            }
-            let (left, right) = ((entry >> 21) as u32 & MAX_ID, entry as u32 & MAX_ID);
-            if left >= h.id_count || right >= h.id_count || (entry >> 42) as u32 >= h.merge_count {
-                return Err(bad(MERGES));
-            }
-        }
-        if !merges.0.len().is_multiple_of(8) || !empty {
-            return Err(bad(MERGES));
-        }
-        if h.merge_base == NONE {
-            sized(MERGE_IDS, (h.merge_count as usize).saturating_mul(4))?;
-        } else {
-            sized(MERGE_IDS, 0)?;
-            if h.merge_base.checked_add(h.merge_count).is_none_or(|end| end > h.id_count) {
-                return Err(bad(MERGE_IDS));
-            }
-        }
-        ids(MERGE_IDS, false)?;
-        sized(SCORES, if h.kind == Kind::Unigram { n.saturating_mul(8) } else { 0 })?;
-        sized(UNIT_IDS, 1024)?;
-        ids(UNIT_IDS, true)?;
-        sized(FALLBACK_IDS, if self.has(flag::BYTE_FALLBACK) { 1024 } else { 0 })?;
-        ids(FALLBACK_IDS, false)?;
-        sized(CLASS_INDEX, PAGES * 2)?;
-        let pages = self.table(CLASS_PAGES);
-        if !pages.len().is_multiple_of(PAGE) || pages.iter().any(|class| u32::from(*class) >= h.class_count) {
-            return Err(bad(CLASS_PAGES));
-        }
-        let index = self.words(CLASS_INDEX);
-        if (0..PAGES).any(|i| usize::from(index.u16(i).unwrap_or(u16::MAX)) >= pages.len() / PAGE) {
-            return Err(bad(CLASS_INDEX));
-        }
-        sized(BYTE_CLASSES, 256)?;
-        if self.table(BYTE_CLASSES).iter().any(|class| u32::from(*class) >= h.class_count) {
-            return Err(bad(BYTE_CLASSES));
-        }
+        self.check_vocabulary()?;
+        self.check_classes()?;
         super::automaton::check(self)?;
-        if !self.table(MASKS).len().is_multiple_of(32) || self.table(MASKS).len() < 64 {
+        if self.records(MASKS, 32).is_none_or(|masks| masks < 2) {
             return Err(bad(MASKS));
         }
         super::normalize::check(self)?;
@@ -434,62 +512,101 @@ impl<'a> Section<'a> {
         super::added::check(self, ADDED_RAW)?;
         super::added::check(self, ADDED_NORMALIZED)?;
         let affixes = self.words(AFFIXES);
-        let prefix = affixes.u32(0).ok_or(bad(AFFIXES))?;
-        if !affixes.0.len().is_multiple_of(4)
-            || prefix as usize >= affixes.len32()
-            || affixes.iter32().skip(1).any(|id| id >= h.id_count)
-        {
+        let (Some(prefix), Some(rest)) = (affixes.u32(0), affixes.0.get(4..)) else { return Err(bad(AFFIXES)) };
+        if prefix as usize >= affixes.len32() || !self.ids(Words(rest), u32::MAX, false) {
             return Err(bad(AFFIXES));
         }
         let strings = self.table(STRINGS).len() as u64;
-        if u64::from(h.prefix_len).saturating_add(u64::from(h.suffix_len)) > strings {
+        let affixes_len =
+            u64::from(self.field(field::PREFIX_LEN)).saturating_add(u64::from(self.field(field::SUFFIX_LEN)));
+        if affixes_len > strings {
             return Err(bad(STRINGS));
         }
-        for variant in 0..4 {
-            let (offsets, bytes) = (PIECES + 2 * variant, PIECES + 2 * variant + 1);
+        for offsets in (PIECES..COUNT).step_by(2) {
+            let bytes = offsets.saturating_add(1);
             // An absent table of the inner pieces means the tokens themselves, any other the inner pieces.
-            if !self.table(offsets).is_empty() || !self.table(bytes).is_empty() {
-                sized(offsets, n.saturating_add(1).saturating_mul(4))?;
-                spans(offsets, bytes)?;
+            let absent = self.sized(offsets, 0) && self.sized(bytes, 0);
+            if !absent && !self.spans(offsets, bytes) {
+                return Err(bad(offsets));
             }
         }
         super::decode::check(self)
     }
-}
 
-impl Header {
-    fn check(&self) -> Result<(), Error> {
-        let field = |at: u64| Error::new(Code::TokenizerHeader).at(at);
-        if self.flags & !flag::ALL != 0 {
-            return Err(field(12));
+    /// Checks tokens, vocabulary and merges.
+    #[inline(never)]
+    fn check_vocabulary(&self) -> Result<(), Error> {
+        use table::*;
+        let id_count = self.field(field::ID_COUNT);
+        let n = id_count as usize;
+        if !self.spans(OFFSETS, BYTES) {
+            return Err(bad(OFFSETS));
         }
-        if self.id_count == 0 || self.id_count > MAX_ID {
-            return Err(field(16));
+        let flags = self.table(FLAGS);
+        let special = flags.iter().filter(|f| **f & token::SPECIAL != 0).count();
+        let known = flags.iter().all(|f| f & !token::ALL == 0);
+        if flags.len() != n || !known || special != self.field(field::SPECIAL_COUNT) as usize {
+            return Err(bad(FLAGS));
         }
-        if self.unk != NONE && self.unk >= self.id_count {
-            return Err(field(28));
+        // A table without an empty slot would let a search run through all of it.
+        let vocab = self.words(VOCAB);
+        let roomy = vocab.0.is_empty() || vocab.iter32().any(|slot| slot == NONE);
+        if !self.ids(vocab, MAX_ID, true) || !roomy {
+            return Err(bad(VOCAB));
         }
-        if self.class_count == 0 || self.class_count > 255 {
-            return Err(field(32));
+        let (merge_base, merge_count) = (self.field(field::MERGE_BASE), self.field(field::MERGE_COUNT));
+        let merges = self.table(MERGES);
+        let mut empty = merges.is_empty();
+        for chunk in merges.as_chunks::<8>().0 {
+            let entry = u64::from_le_bytes(*chunk);
+            if entry == u64::MAX {
+                empty = true;
+                continue;
+            }
+            let (left, right) = ((entry >> 21) as u32 & MAX_ID, entry as u32 & MAX_ID);
+            if left >= id_count || right >= id_count || (entry >> 42) as u32 >= merge_count {
+                return Err(bad(MERGES));
+            }
         }
-        // Bounds keep every product of a text's length and a growth inside 64 bits, and scratch sizes honest.
-        if self.growth == 0 || self.growth > 4096 {
-            return Err(field(40));
+        if !merges.len().is_multiple_of(8) || !empty {
+            return Err(bad(MERGES));
         }
-        if self.growth_fixed > 4096 {
-            return Err(field(44));
+        let listed = if merge_base == NONE { merge_count as usize } else { 0 };
+        let based = merge_base == NONE || u64::from(merge_base).saturating_add(u64::from(merge_count)) <= n as u64;
+        if !self.sized(MERGE_IDS, listed.saturating_mul(4))
+            || !based
+            || !self.ids(self.words(MERGE_IDS), u32::MAX, false)
+        {
+            return Err(bad(MERGE_IDS));
         }
-        if self.growth_units == 0 || self.growth_units > 4096 {
-            return Err(field(48));
+        if !self.sized(SCORES, if self.is(Kind::Unigram) { n.saturating_mul(8) } else { 0 }) {
+            return Err(bad(SCORES));
         }
-        if self.split_before != NONE && char::from_u32(self.split_before).is_none() {
-            return Err(field(52));
+        if !self.sized(UNIT_IDS, 1024) || !self.ids(self.words(UNIT_IDS), u32::MAX, true) {
+            return Err(bad(UNIT_IDS));
         }
-        if self.merge_count > MAX_RANK {
-            return Err(field(60));
+        let fallback = if self.has(flag::BYTE_FALLBACK) { 1024 } else { 0 };
+        if !self.sized(FALLBACK_IDS, fallback) || !self.ids(self.words(FALLBACK_IDS), u32::MAX, false) {
+            return Err(bad(FALLBACK_IDS));
         }
-        if !self.unk_score.is_finite() {
-            return Err(field(76));
+        Ok(())
+    }
+
+    /// Checks the partition of the code points.
+    fn check_classes(&self) -> Result<(), Error> {
+        use table::*;
+        if !self.sized(CLASS_INDEX, PAGES * 2) {
+            return Err(bad(CLASS_INDEX));
+        }
+        let Some(pages) = self.records(CLASS_PAGES, PAGE).filter(|_| self.classes(CLASS_PAGES)) else {
+            return Err(bad(CLASS_PAGES));
+        };
+        let index = self.table(CLASS_INDEX).as_chunks::<2>().0;
+        if index.iter().any(|page| usize::from(u16::from_le_bytes(*page)) >= pages) {
+            return Err(bad(CLASS_INDEX));
+        }
+        if !self.sized(BYTE_CLASSES, 256) || !self.classes(BYTE_CLASSES) {
+            return Err(bad(BYTE_CLASSES));
         }
         Ok(())
     }

@@ -62,8 +62,8 @@ pub struct Stages<'a> {
 
 impl<'a> Stages<'a> {
     /// The section's stages.
-    pub fn new(section: &Section<'a>) -> Self {
-        Self { section: *section }
+    pub fn new(section: Section<'a>) -> Self {
+        Self { section }
     }
 
     /// Number of stages.
@@ -71,19 +71,18 @@ impl<'a> Stages<'a> {
         self.section.table(table::PRE_TOKENIZER).len() / (4 * RECORD)
     }
 
-    /// Word `i` of stage `number`.
-    pub fn word(&self, number: usize, i: usize) -> u32 {
-        let at = number.saturating_mul(RECORD).saturating_add(i);
-        self.section.words(table::PRE_TOKENIZER).u32(at).unwrap_or(0)
+    fn record(&self, number: usize) -> [u32; RECORD] {
+        self.section.record(table::PRE_TOKENIZER, number)
     }
 
     /// Writes what the changing stage `number` makes of `piece`.
     pub fn apply(&self, number: usize, piece: View<'_>, to: &mut Buffer<'_>) -> Result<(), Error> {
         to.clear();
-        let (string, prefix) = match self.word(number, 0) {
+        let [kind, offset, len, scheme, ..] = self.record(number);
+        let (string, prefix) = match kind {
             stage::METASPACE => {
-                let string = self.section.string(self.word(number, 1), self.word(number, 2));
-                let wanted = match self.word(number, 3) {
+                let string = self.section.string(offset, len);
+                let wanted = match scheme {
                     scheme::ALWAYS => true,
                     scheme::FIRST => piece.first > 0,
                     _ => false,
@@ -112,7 +111,7 @@ impl<'a> Stages<'a> {
 
     /// The stage that changes the text, if there is one: at most one does.
     pub fn change(&self) -> Option<usize> {
-        (0..self.count()).find(|number| self.word(*number, 0) != stage::SPLIT)
+        (0..self.count()).find(|number| self.record(*number)[0] != stage::SPLIT)
     }
 }
 
@@ -219,10 +218,11 @@ impl<'a, 't> Pieces<'a, 't> {
     pub fn new(stages: &Stages<'a>, from: usize, to: usize, text: &'t [u8]) -> Self {
         let mut cursors = [None; MAX_STAGES];
         for (number, cursor) in (from..to).zip(cursors.iter_mut()) {
+            let [_, automaton, behaviour, flags, ..] = stages.record(number);
             *cursor = Some(Cursor {
-                automaton: Automaton::new(&stages.section, stages.word(number, 1)),
-                behaviour: stages.word(number, 2),
-                flags: stages.word(number, 3),
+                automaton: Automaton::new(&stages.section, automaton),
+                behaviour,
+                flags,
                 low: 0,
                 at: 0,
                 end: 0,
@@ -264,24 +264,21 @@ impl Iterator for Pieces<'_, '_> {
 /// Checks the stages.
 pub fn check(section: &Section<'_>) -> Result<(), Error> {
     let bad = |number: usize| Error::new(Code::TokenizerStage).entry(number as u32);
-    let stages = Stages::new(section);
-    if !section.table(table::PRE_TOKENIZER).len().is_multiple_of(4 * RECORD) || stages.count() > MAX_STAGES {
+    let stages = Stages::new(*section);
+    if section.records(table::PRE_TOKENIZER, 4 * RECORD).is_none_or(|count| count > MAX_STAGES) {
         return Err(bad(0));
     }
     let automata = (section.table(table::AUTOMATA).len() / 16) as u32;
     let mut changes = 0u32;
     for number in 0..stages.count() {
-        let word = |i: usize| stages.word(number, i);
-        let good = match word(0) {
-            stage::SPLIT => word(1) < automata && word(2) <= behaviour::MERGED_WITH_NEXT && word(3) < 4,
-            stage::METASPACE => {
-                let string = section.string(word(1), word(2));
-                !string.is_empty() && core::str::from_utf8(string).is_ok() && word(3) <= scheme::ALWAYS
-            }
+        let [kind, one, two, three, ..] = stages.record(number);
+        let good = match kind {
+            stage::SPLIT => one < automata && two <= behaviour::MERGED_WITH_NEXT && three < 4,
+            stage::METASPACE => two > 0 && section.is_text(one, two) && three <= scheme::ALWAYS,
             stage::PREFIX_SPACE => true,
             _ => false,
         };
-        changes = changes.saturating_add(u32::from(word(0) != stage::SPLIT));
+        changes = changes.saturating_add(u32::from(kind != stage::SPLIT));
         if !good || changes > 1 {
             return Err(bad(number));
         }

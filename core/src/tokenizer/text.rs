@@ -1,22 +1,7 @@
 //! Code points of well-formed text, and their classes.
 
 use super::section::{PAGE, Section, Words, table};
-
-/// The code point at `at` and its length in bytes. `text` is UTF-8 and `at` a boundary before its end.
-#[inline]
-pub fn decode(text: &[u8], at: usize) -> (u32, usize) {
-    let byte = |i: usize| u32::from(text.get(at.wrapping_add(i)).copied().unwrap_or(0));
-    let first = byte(0);
-    if first < 0x80 {
-        (first, 1)
-    } else if first < 0xE0 {
-        ((first & 0x1F) << 6 | byte(1) & 0x3F, 2)
-    } else if first < 0xF0 {
-        ((first & 0x0F) << 12 | (byte(1) & 0x3F) << 6 | byte(2) & 0x3F, 3)
-    } else {
-        ((first & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | byte(3) & 0x3F, 4)
-    }
-}
+pub(super) use crate::utf8::{decode, previous};
 
 /// Bytes of the character that begins with `first`.
 #[inline]
@@ -27,15 +12,6 @@ pub fn char_len(first: u8) -> usize {
         0xE0..0xF0 => 3,
         _ => 4,
     }
-}
-
-/// Start of the character that ends at `end`. `text` is UTF-8 and `end` a boundary after its start.
-pub fn previous(text: &[u8], end: usize) -> usize {
-    let mut at = end.saturating_sub(1);
-    while at > 0 && text.get(at).is_some_and(|b| b & 0xC0 == 0x80) {
-        at = at.saturating_sub(1);
-    }
-    at
 }
 
 /// A code point's UTF-8 and its length.

@@ -1,6 +1,6 @@
 //! Unigram language model of one piece: the best path over all tokens, in O(n * longest token).
 
-use super::section::{MAX_ID, NONE, Section, flag, table};
+use super::section::{MAX_ID, NONE, Section, field, flag, table};
 use super::text::char_len;
 use super::vocab::{Hash, Vocab};
 use super::{Ids, scratch_error};
@@ -11,7 +11,8 @@ pub const SCRATCH_PER_BYTE: usize = 4;
 
 /// Appends the ids of `piece`.
 pub fn encode(section: &Section<'_>, piece: &[u8], scratch: &mut [u32], ids: &mut Ids<'_>) -> Result<(), Error> {
-    let h = &section.header;
+    let (unk, unk_score) = (section.field(field::UNK), section.unk_score());
+    let max_token = section.field(field::MAX_TOKEN) as usize;
     let byte_units = section.has(flag::BYTE_UNITS);
     let vocab = Vocab::new(section);
     let scores = section.words(table::SCORES);
@@ -39,7 +40,7 @@ pub fn encode(section: &Section<'_>, piece: &[u8], scratch: &mut [u32], ids: &mu
         let mut known = false;
         let mut hash = Hash::EMPTY;
         let mut end = at;
-        let limit = piece.len().min(at.saturating_add(h.max_token as usize));
+        let limit = piece.len().min(at.saturating_add(max_token));
         while end < limit {
             let next = end.wrapping_add(unit_len(end)).min(piece.len());
             hash = hash.with(piece.get(end..next).unwrap_or(&[]));
@@ -52,7 +53,7 @@ pub fn encode(section: &Section<'_>, piece: &[u8], scratch: &mut [u32], ids: &mu
                 known |= end.wrapping_sub(at) == single;
             }
         }
-        if !known && improve(at.wrapping_add(single), h.unk, h.unk_score) && h.unk == NONE {
+        if !known && improve(at.wrapping_add(single), unk, unk_score) && unk == NONE {
             return Err(Error::new(Code::MissingUnknownToken));
         }
         at = at.wrapping_add(single);
@@ -76,9 +77,9 @@ pub fn encode(section: &Section<'_>, piece: &[u8], scratch: &mut [u32], ids: &mu
         let mut end = after as usize;
         after = node[2];
         let mut id = node[0];
-        if id == h.unk {
+        if id == unk {
             // Neighbouring unknown units are one token.
-            while let Some(node) = nodes.get(after as usize).filter(|node| node[0] == h.unk) {
+            while let Some(node) = nodes.get(after as usize).filter(|node| node[0] == unk) {
                 end = after as usize;
                 after = node[2];
             }
@@ -87,13 +88,13 @@ pub fn encode(section: &Section<'_>, piece: &[u8], scratch: &mut [u32], ids: &mu
                 id = whole;
             } else if section.has(flag::BYTE_FALLBACK) {
                 for byte in text {
-                    ids.push(section.words(table::FALLBACK_IDS).u32(usize::from(*byte)).unwrap_or(0))?;
+                    ids.push(section.word(table::FALLBACK_IDS, usize::from(*byte)));
                 }
                 start = end;
                 continue;
             }
         }
-        ids.push(id)?;
+        ids.push(id);
         start = end;
     }
     Ok(())

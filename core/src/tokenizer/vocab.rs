@@ -1,6 +1,6 @@
 //! Lookup of tokens by their bytes, and of merges by their pair: hash tables walked in place.
 
-use super::section::{MAX_ID, MAX_RANK, NONE, Section, Words, table};
+use super::section::{MAX_ID, MAX_RANK, NONE, Section, Words, field, table};
 
 /// FNV-1a over 64 bits: the hash of a longer string continues that of its beginning.
 #[derive(Clone, Copy, Debug)]
@@ -123,7 +123,8 @@ impl<'a> Merges<'a> {
     /// The section's merges.
     pub fn new(section: &Section<'a>) -> Self {
         let slots = section.words(table::MERGES);
-        Self { slots, count: slots.0.len() / 8, ids: section.words(table::MERGE_IDS), base: section.header.merge_base }
+        let (ids, base) = (section.words(table::MERGE_IDS), section.field(field::MERGE_BASE));
+        Self { slots, count: slots.0.len() / 8, ids, base }
     }
 
     /// Rank of the merge of `left` and `right`, [`NONE`] where there is none.

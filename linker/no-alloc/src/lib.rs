@@ -111,7 +111,7 @@ fn generate(model: &[u8], input: &[u8], tokens: u32, room: &mut Room) -> Result<
 
     let plan = Plan::new(&model, model.config.max_context, DEFAULT_BATCH)?;
     let session = Session::new(&model, plan, &mut room.session, Isa::baseline())?;
-    let config = SamplerConfig::of_publisher(&model.sampling);
+    let config = SamplerConfig::of_publisher(&model.sampling());
     let mut generation = Generation::new(session, &tokenizer, &config, &mut room.generation)?;
     generation.set_stops(&[1], [b"stop".as_slice()].into_iter(), true)?;
     let limits = Limits { max_new_tokens: tokens, logprobs: 4, ..Limits::default() };

@@ -73,7 +73,7 @@ fn explain(
             at += piece.len();
         }
     };
-    let count = tokenizer.encode_observed(text.as_bytes(), how, scratch, ids, Some(&mut observe))?;
+    let count = tokenizer.encode_observed(text.as_bytes(), how, scratch, ids, &mut observe)?;
     let shown = |id: u32| {
         let bytes = tokenizer.token_bytes(id);
         let hex: String = bytes.iter().map(|b| format!("{b:02x}")).collect();

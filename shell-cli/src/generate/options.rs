@@ -162,7 +162,7 @@ impl SamplingArgs {
             let names: Vec<&str> = Preset::ALL.iter().map(|(name, _)| *name).collect();
             Failure::new(Kind::Usage, format!("no such preset; there are {}", names.join(", ")))
         })?;
-        let publisher = SamplerConfig::of_publisher(&model.sampling);
+        let publisher = SamplerConfig::of_publisher(&model.sampling());
         let samples = publisher.temperature > 0.0;
         let (mut config, usual) = match (preset, purpose) {
             (Some(preset), _) => preset.profile(),
@@ -173,7 +173,7 @@ impl SamplingArgs {
         let truncates =
             self.top_k.is_some() || self.top_p.is_some() || self.min_p.is_some() || self.typical_p.is_some();
         if truncates && config.temperature == 0.0 {
-            config.temperature = model.sampling.temperature.filter(|&t| t > 0.0).unwrap_or(1.0);
+            config.temperature = model.sampling().temperature.filter(|&t| t > 0.0).unwrap_or(1.0);
         }
         config.temperature = self.temperature.unwrap_or(config.temperature);
         config.top_k = self.top_k.unwrap_or(config.top_k);

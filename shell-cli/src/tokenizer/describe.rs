@@ -42,7 +42,7 @@ const TABLES: [&str; table::COUNT] = [
 /// Describes each stage.
 pub fn describe(tokenizer: &Tokenizer<'_>) -> Value {
     let section = tokenizer.section();
-    let h = &section.header;
+    let h = &section.header();
     let tables: serde_json::Map<String, Value> = TABLES
         .iter()
         .enumerate()

@@ -140,7 +140,7 @@ pub fn compile(tokenizer_json: &[u8]) -> Result<Compiled, Failure> {
     model.tables(&mut builder, id_count, |id| whole[id as usize], shown);
     texts(&mut builder, &mut model.header, &decoder, &strings, &special);
     let section = builder.write(&model.header);
-    let header = parse(&section)?.section().header;
+    let header = parse(&section)?.section().header();
 
     let off = |value: &Value| if value.is_null() { Value::Null } else { json!("declared, switched off") };
     let receipt = json!({
@@ -181,7 +181,7 @@ fn normalize(tokenizer: &Tokenizer<'_>, text: &str) -> String {
         }
     };
     // The model may fail on it; the normalised text has been seen by then.
-    let _ = tokenizer.encode_observed(text.as_bytes(), Encode::default(), &mut scratch, &mut ids, Some(&mut observe));
+    let _ = tokenizer.encode_observed(text.as_bytes(), Encode::default(), &mut scratch, &mut ids, &mut observe);
     String::from_utf8(out).unwrap_or_default()
 }
 
