@@ -4,7 +4,7 @@
 //! afterwards, exactly in the reference's order.
 
 use super::normalize::View;
-use super::section::{NONE, Section, Words, field};
+use super::section::{NONE, SPACES, Section, WORD_CHARS, Words, field};
 use super::text::{self, Classes};
 use crate::error::{Code, Error};
 
@@ -113,11 +113,11 @@ impl<'a, 't> Parts<'a, 't> {
     }
 
     fn space(&self, at: usize) -> bool {
-        self.section.in_mask(0, self.class_at(at))
+        self.section.mask(SPACES).has(self.class_at(at))
     }
 
     fn word(&self, at: usize) -> bool {
-        self.section.in_mask(1, self.class_at(at))
+        self.section.mask(WORD_CHARS).has(self.class_at(at))
     }
 
     /// The next match that its flags let stand: id, start, end.

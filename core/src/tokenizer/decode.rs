@@ -52,6 +52,9 @@ pub enum DecodeMode {
 #[derive(Clone, Copy, Debug)]
 pub struct Decoder<'a> {
     section: Section<'a>,
+    /// Words of the record that every token asks for.
+    flags: u32,
+    strip_stop: u32,
     visible: bool,
     /// Ill-formed bytes become U+FFFD; false: true bytes come out.
     replace: bool,
@@ -88,8 +91,10 @@ const REPLACEMENT: &[u8] = "\u{FFFD}".as_bytes();
 impl<'a> Decoder<'a> {
     /// A decoder at the start of a text.
     pub(super) fn new(section: &Section<'a>, mode: DecodeMode, replace: bool) -> Self {
-        let mut decoder = Self {
+        Self {
             section: *section,
+            flags: section.word(table::DECODER, word::FLAGS),
+            strip_stop: section.word(table::DECODER, word::STRIP_STOP),
             visible: mode == DecodeMode::Visible,
             replace,
             begun: false,
@@ -99,11 +104,9 @@ impl<'a> Decoder<'a> {
             run_len: 0,
             tail: [0; 4],
             tail_len: 0,
-            strip_start: 0,
+            strip_start: section.word(table::DECODER, word::STRIP_START),
             strip_held: 0,
-        };
-        decoder.strip_start = decoder.word(word::STRIP_START);
-        decoder
+        }
     }
 
     fn word(&self, i: usize) -> u32 {
@@ -111,7 +114,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn has(&self, bit: u32) -> bool {
-        self.section.is(Kind::Bytes) && bit == flag::LOSSY || self.word(word::FLAGS) & bit != 0
+        self.section.is(Kind::Bytes) && bit == flag::LOSSY || self.flags & bit != 0
     }
 
     /// Whether bytes are held back that a later id, or the end, will bring out.
@@ -291,8 +294,7 @@ impl<'a> Decoder<'a> {
 
     /// Strips the ends of the whole text.
     fn text(&mut self, bytes: &[u8], out: &mut Out<'_>) {
-        let stop = self.word(word::STRIP_STOP);
-        if self.strip_start == 0 && stop == 0 {
+        if self.strip_start == 0 && self.strip_stop == 0 {
             return out.push(bytes);
         }
         let (content, len) = super::text::encode(self.word(word::STRIP));
@@ -303,7 +305,7 @@ impl<'a> Decoder<'a> {
                 rest = after;
                 if self.strip_start > 0 {
                     self.strip_start = self.strip_start.wrapping_sub(1);
-                } else if self.strip_held < stop {
+                } else if self.strip_held < self.strip_stop {
                     self.strip_held = self.strip_held.wrapping_add(1);
                 } else {
                     out.push(content);

@@ -3,7 +3,7 @@
 use super::automaton::Automaton;
 use super::canonical;
 use super::scratch_error;
-use super::section::{Section, Words, table};
+use super::section::{Mask, SPACES, Section, Words, table};
 use super::text::{self, Classes};
 use crate::error::{Code, Error};
 
@@ -139,11 +139,12 @@ pub fn run(
     match kind {
         step::MAP => {
             let entries = entries(section, two, three, 3);
-            if !affected(section, &classes, one, from.bytes) {
+            let mask = section.mask(one);
+            if !affected(mask, &classes, from.bytes) {
                 return Ok(false);
             }
             each_char(from, &mut |code, bytes, marked, first| {
-                let entry = section.in_mask(one, classes.of(code)).then(|| search(entries, code)).flatten();
+                let entry = mask.has(classes.of(code)).then(|| search(entries, code)).flatten();
                 match entry {
                     Some(at) => {
                         let field = |i: usize| entries.u32(at.saturating_add(i)).unwrap_or(0);
@@ -154,7 +155,8 @@ pub fn run(
             });
         }
         step::CANONICAL => {
-            if !affected(section, &classes, one, from.bytes) {
+            let mask = section.mask(one);
+            if !affected(mask, &classes, from.bytes) {
                 return Ok(false);
             }
             let tables = canonical::Tables {
@@ -201,7 +203,8 @@ pub fn run(
             copy(from, to);
         }
         step::STRIP => {
-            let space = |at: usize| section.in_mask(0, classes.of(text::decode(from.bytes, at).0));
+            let spaces = section.mask(SPACES);
+            let space = |at: usize| spaces.has(classes.of(text::decode(from.bytes, at).0));
             let (mut start, mut end) = (0usize, from.bytes.len());
             if one & 1 != 0 {
                 while start < end && space(start) {
@@ -262,11 +265,11 @@ fn search(entries: Words<'_>, code: u32) -> Option<usize> {
 }
 
 /// Whether any character is in a mask.
-fn affected(section: &Section<'_>, classes: &Classes<'_>, mask: u32, bytes: &[u8]) -> bool {
+fn affected(mask: Mask<'_>, classes: &Classes<'_>, bytes: &[u8]) -> bool {
     let mut at = 0usize;
     while at < bytes.len() {
         let (class, len) = classes.at(bytes, at, false);
-        if section.in_mask(mask, class) {
+        if mask.has(class) {
             return true;
         }
         at = at.wrapping_add(len);
@@ -278,7 +281,7 @@ fn affected(section: &Section<'_>, classes: &Classes<'_>, mask: u32, bytes: &[u8
 type OnChar<'f> = &'f mut dyn FnMut(u32, &[u8], bool, bool);
 
 /// Calls `f` with each character.
-#[inline(never)]
+#[cfg_attr(target_arch = "wasm32", inline(never))]
 fn each_char(view: View<'_>, f: OnChar<'_>) {
     let mut at = 0usize;
     while at < view.bytes.len() {

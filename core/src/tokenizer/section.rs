@@ -211,6 +211,22 @@ impl<'a> Words<'a> {
     }
 }
 
+/// Number of the mask of white space.
+pub(super) const SPACES: u32 = 0;
+/// Number of the mask of word characters.
+pub(super) const WORD_CHARS: u32 = 1;
+
+/// A set of classes: a bit for each.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mask<'a>(&'a [u8]);
+
+impl Mask<'_> {
+    /// Whether a class is in the set.
+    pub(super) fn has(self, class: u8) -> bool {
+        self.0.get(usize::from(class >> 3)).is_some_and(|byte| byte >> (class & 7) & 1 != 0)
+    }
+}
+
 /// Fields before the directory that can be asked for.
 const HEAD: usize = field::RESERVED;
 
@@ -456,11 +472,11 @@ impl<'a> Section<'a> {
         self.table(bytes).get(start as usize..end as usize).unwrap_or(&[])
     }
 
-    /// Whether bit `class` of mask `mask` is set.
+    /// A set of classes.
     #[cfg_attr(target_arch = "wasm32", inline(never))]
-    pub fn in_mask(&self, mask: u32, class: u8) -> bool {
-        let at = (mask as usize).saturating_mul(32).saturating_add(usize::from(class >> 3));
-        self.table(table::MASKS).get(at).is_some_and(|byte| byte >> (class & 7) & 1 != 0)
+    pub(super) fn mask(&self, number: u32) -> Mask<'a> {
+        let start = u64::from(number).wrapping_mul(32);
+        Mask(slice(self.table(table::MASKS), start, 32).unwrap_or(&[]))
     }
 
     /// Number of records of `size` bytes a table has; `None` where it does not consist of them.
@@ -470,6 +486,7 @@ impl<'a> Section<'a> {
     }
 
     /// Whether a table has `len` bytes.
+    #[inline(never)]
     fn sized(&self, number: usize, len: usize) -> bool {
         self.table(number).len() == len
     }
