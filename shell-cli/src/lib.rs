@@ -5,5 +5,6 @@ pub mod convert;
 pub mod failure;
 pub mod generate;
 pub mod inspect;
+pub mod pages;
 pub mod template;
 pub mod tokenizer;

@@ -9,6 +9,7 @@ use std::path::Path;
 #[derive(Debug)]
 pub struct ModelFile {
     map: Mmap,
+    backing: Backing,
 }
 
 /// How the bytes come into memory. The bytes are the same, and so are all results.
@@ -19,6 +20,33 @@ pub enum Backing {
     Mapped,
     /// Copied into memory of its own in huge pages, which is faster to read; costs the file's size and the copy.
     HugePages,
+}
+
+/// Readings of the weights after which a copy in huge pages has paid for itself.
+const COPY_PAYS: usize = 48;
+/// Memory that must stay free beside the copy.
+const SPARE: u64 = 256 << 20;
+
+impl Backing {
+    /// The faster one for a file of `len` bytes whose weights will be read `passes` times: a token is one pass, a batch of a
+    /// prompt too. Huge pages only where the system has them and enough memory is free.
+    pub fn fastest(len: u64, passes: usize) -> Self {
+        let free = free_memory().is_some_and(|free| free > len.saturating_add(SPARE));
+        if passes >= COPY_PAYS && free && has_huge_pages() { Self::HugePages } else { Self::Mapped }
+    }
+}
+
+/// Whether a program that asks for huge pages gets them. Linux only.
+fn has_huge_pages() -> bool {
+    let setting = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+    setting.contains("[madvise]") || setting.contains("[always]")
+}
+
+/// Bytes that can be had without pushing others out. Linux only.
+fn free_memory() -> Option<u64> {
+    let table = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = table.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 impl ModelFile {
@@ -39,7 +67,7 @@ impl ModelFile {
             // The whole file is read by the checksum at once.
             let _ = map.advise(memmap2::Advice::WillNeed);
         }
-        Ok(Self { map })
+        Ok(Self { map, backing: Backing::Mapped })
     }
 
     /// Opens the file with this backing. Where the system has no huge pages, ordinary ones are used.
@@ -59,7 +87,12 @@ impl ModelFile {
             let _ = pages.advise(memmap2::Advice::HugePage);
         }
         file.read_exact(&mut pages[..len])?;
-        Ok(Self { map: pages.make_read_only()? })
+        Ok(Self { map: pages.make_read_only()?, backing })
+    }
+
+    /// How the bytes came into memory.
+    pub fn backing(&self) -> Backing {
+        self.backing
     }
 
     /// The bytes, aligned to a page.

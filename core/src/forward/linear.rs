@@ -3,13 +3,14 @@
 use super::Pass;
 use crate::container::directory::BLOCK_COLS;
 use crate::error::Error;
-use crate::kernels::codes::encode;
+use crate::kernels::codes::{TILE, encode};
 use crate::kernels::{Codes, Input, Product, Step, Task, for_each_row, matmul};
 use crate::model::Linear;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 struct Encode<'a> {
     x: &'a [f32],
+    cols: usize,
     codes: &'a mut [i16],
     steps: &'a mut [Step],
 }
@@ -19,7 +20,7 @@ impl Task for Encode<'_> {
 
     #[inline(always)]
     fn run<V: crate::kernels::Lanes>(self) -> bool {
-        encode(self.x, self.codes, self.steps)
+        encode(self.x, self.cols, self.codes, self.steps)
     }
 }
 
@@ -42,11 +43,19 @@ impl Pass<'_, '_> {
         let steps = steps.get_mut(..count).unwrap_or(&mut []);
         let isa = self.isa;
         let finite = AtomicBool::new(true);
-        if quantised {
-            for_each_row(self.workers, tokens, codes, steps, |token, codes, steps| {
-                let start = token.wrapping_mul(cols);
-                let x = x.get(start..start.wrapping_add(cols)).unwrap_or(&[]);
-                if !isa.run(Encode { x, codes, steps }) {
+        // Whole tiles, then the tokens left over.
+        let whole = if quantised { tokens / TILE } else { 0 };
+        let left = if quantised { tokens % TILE } else { 0 };
+        let split = whole.wrapping_mul(TILE).wrapping_mul(blocks);
+        let (tile_codes, rest_codes) = codes.split_at_mut_checked(split.wrapping_mul(BLOCK_COLS)).unwrap_or_default();
+        let (tile_steps, rest_steps) = steps.split_at_mut_checked(split).unwrap_or_default();
+        for (first, width, count, codes, steps) in
+            [(0, TILE, whole, tile_codes, tile_steps), (whole.wrapping_mul(TILE), 1, left, rest_codes, rest_steps)]
+        {
+            for_each_row(self.workers, count, codes, steps, |tile, codes, steps| {
+                let start = first.wrapping_add(tile.wrapping_mul(width)).wrapping_mul(cols);
+                let x = x.get(start..start.wrapping_add(width.wrapping_mul(cols))).unwrap_or(&[]);
+                if !isa.run(Encode { x, cols, codes, steps }) {
                     finite.store(false, Ordering::Relaxed);
                 }
             });

@@ -1,5 +1,6 @@
 //! Activations as 16-bit codes per block of 32 columns (`SPEC.md`, 5.2).
 
+use crate::bytes::{rows, rows_mut};
 use crate::container::directory::BLOCK_COLS;
 use bytemuck::{Pod, Zeroable};
 
@@ -13,13 +14,44 @@ const INFINITY: u32 = 0x7f80_0000;
 /// 1.5 * 2^23: adding it rounds to the nearest integer, ties to even, and leaves that integer in the low bits.
 const ROUNDER: f32 = 12_582_912.0;
 
-/// The codes of several input vectors: for each token `blocks` blocks.
+/// Tokens whose codes stand side by side: a product of that many reads what it needs next at one place.
+pub const TILE: usize = 8;
+
+/// The codes of several input vectors, in tiles of [`TILE`] tokens while there are that many, then in tiles of one.
 #[derive(Clone, Copy, Debug)]
 pub struct Codes<'a> {
-    /// `[tokens, blocks, 32]`, in [`CODE_ORDER`].
+    /// `[blocks, 16, tokens of the tile, 2]` for each tile, the columns of a block in [`CODE_ORDER`].
     pub codes: &'a [i16],
-    /// `[tokens, blocks]`.
+    /// `[blocks, tokens of the tile]` for each tile.
     pub steps: &'a [Step],
+}
+
+impl<'a> Codes<'a> {
+    /// Those in whole tiles, and those of the tokens left over, where a token has `blocks` blocks.
+    pub fn split(&self, tokens: usize, blocks: usize) -> (Self, Self) {
+        let whole = tokens.wrapping_sub(tokens % TILE).saturating_mul(blocks);
+        let (steps, rest_steps) = self.steps.split_at_checked(whole).unwrap_or_default();
+        let (codes, rest_codes) = self.codes.split_at_checked(whole.saturating_mul(BLOCK_COLS)).unwrap_or_default();
+        (Self { codes, steps }, Self { codes: rest_codes, steps: rest_steps })
+    }
+
+    /// Block `index` of `blocks` of one of `tokens` tokens.
+    pub fn block(&self, tokens: usize, blocks: usize, token: usize, index: usize) -> ([i16; BLOCK_COLS], Step) {
+        let whole = tokens.wrapping_sub(tokens % TILE);
+        let (first, width) = if token < whole { (token.wrapping_sub(token % TILE), TILE) } else { (token, 1) };
+        let at = first.saturating_mul(blocks).saturating_add(index.saturating_mul(width));
+        let lane = token.wrapping_sub(first);
+        let step = self.steps.get(at.saturating_add(lane)).copied().unwrap_or(Step { d: 0.0, sum: 0 });
+        let mut codes = [0; BLOCK_COLS];
+        let pairs = self.codes.as_chunks::<2>().0.get(at.saturating_mul(BLOCK_COLS / 2).saturating_add(lane)..);
+        // The last of the block may have fewer than `width` pairs behind it.
+        let mut rest = pairs.unwrap_or(&[]);
+        for to in codes.as_chunks_mut::<2>().0 {
+            *to = rest.first().copied().unwrap_or_default();
+            rest = rest.get(width..).unwrap_or(&[]);
+        }
+        (codes, step)
+    }
 }
 
 /// What a block of codes stands for.
@@ -32,20 +64,54 @@ pub struct Step {
     pub sum: i32,
 }
 
-/// Fills the codes and steps of one input vector. The slices have a block for each 32 columns.
+/// Fills the codes and steps of a tile: `x` has `[tokens, cols]` values, 1 or [`TILE`] tokens of them, and the other
+/// slices a block for each 32 columns of each token.
 ///
 /// Gives `false` when a value is not finite.
 #[inline(always)]
-pub fn encode(x: &[f32], codes: &mut [i16], steps: &mut [Step]) -> bool {
+pub fn encode(x: &[f32], cols: usize, codes: &mut [i16], steps: &mut [Step]) -> bool {
     let mut finite = true;
-    let (codes, _) = codes.as_chunks_mut::<BLOCK_COLS>();
-    for ((x, codes), step) in x.chunks(BLOCK_COLS).zip(codes).zip(steps) {
-        let mut block = [0.0f32; BLOCK_COLS];
-        match x.first_chunk() {
-            Some(whole) => block = *whole,
-            None => block.iter_mut().zip(x).for_each(|(to, from)| *to = *from),
+    let tokens = x.len().checked_div(cols).unwrap_or(0);
+    for (token, x) in rows(x, cols).enumerate() {
+        let blocks = rows_mut(codes, tokens.wrapping_mul(BLOCK_COLS)).zip(rows_mut(steps, tokens));
+        for (x, (codes, steps)) in x.chunks(BLOCK_COLS).zip(blocks) {
+            let mut block = [0.0f32; BLOCK_COLS];
+            match x.first_chunk() {
+                Some(whole) => block = *whole,
+                None => block.iter_mut().zip(x).for_each(|(to, from)| *to = *from),
+            }
+            let mut natural = [0i16; BLOCK_COLS];
+            let Some(step) = steps.get_mut(token) else { continue };
+            finite &= encode_block(&block, &mut natural, step);
+            if let (1, Some(codes)) = (tokens, codes.first_chunk_mut()) {
+                *codes = natural;
+                continue;
+            }
+            let pairs = codes.as_chunks_mut::<2>().0;
+            for (pairs, pair) in rows_mut(pairs, tokens).zip(natural.as_chunks().0) {
+                if let Some(to) = pairs.get_mut(token) {
+                    *to = *pair;
+                }
+            }
         }
-        finite &= encode_block(&block, codes, step);
+    }
+    finite
+}
+
+/// The same for any number of tokens, tile after tile.
+pub fn encode_all(x: &[f32], cols: usize, codes: &mut [i16], steps: &mut [Step]) -> bool {
+    let mut finite = true;
+    let (mut x, mut codes, mut steps) = (x, codes, steps);
+    while x.len() >= cols.max(1) {
+        let tokens = if x.len() / cols.max(1) >= TILE { TILE } else { 1 };
+        let blocks = tokens.saturating_mul(cols.div_ceil(BLOCK_COLS));
+        let Some((tile, rest)) = x.split_at_checked(tokens.saturating_mul(cols)) else { break };
+        let split = codes.split_at_mut_checked(blocks.saturating_mul(BLOCK_COLS));
+        let (Some((to, rest_codes)), Some((to_steps, rest_steps))) = (split, steps.split_at_mut_checked(blocks)) else {
+            break;
+        };
+        finite &= encode(tile, cols, to, to_steps);
+        (x, codes, steps) = (rest, rest_codes, rest_steps);
     }
     finite
 }
@@ -82,7 +148,7 @@ mod tests {
     fn one(x: &[f32]) -> (Vec<i16>, Vec<Step>, bool) {
         let blocks = x.len().div_ceil(32);
         let (mut codes, mut steps) = (vec![7; blocks * 32], vec![Step { d: 7.0, sum: 7 }; blocks]);
-        let finite = encode(x, &mut codes, &mut steps);
+        let finite = encode(x, x.len(), &mut codes, &mut steps);
         (codes, steps, finite)
     }
 

@@ -1,38 +1,130 @@
-//! The matrix product of f32 weights over the lanes of any instruction set.
+//! Products of floats over the lanes of any instruction set: f32 weights, and the scores of attention.
 
-use super::lanes::{LANES, Sixteen};
+use super::lanes::{LANES, Places, Sixteen};
 use super::{Floats, Tile};
-use crate::bytes::rows;
+use crate::bytes::{rows, rows_mut};
 use crate::container::directory::GROUP_ROWS;
 use core::ops::Range;
 
 /// dot16 of `R` rows with `T` inputs: each pair has its own accumulators, and each load serves several.
+///
+/// Loops and functions rather than `map` and closures: those may stay outside of what is compiled for the instruction set.
 #[inline(always)]
 fn dots<V: Sixteen, const R: usize, const T: usize>(w: [&[f32]; R], x: [&[f32]; T]) -> [[f32; R]; T] {
     let mut acc = [[V::zero(); R]; T];
     let cols = w.first().map_or(0, |w| w.len());
-    let (w, w_tail) = (w.map(|w| w.as_chunks::<LANES>().0), w.map(|w| w.as_chunks::<LANES>().1));
-    let (x, x_tail) = (x.map(|x| x.as_chunks::<LANES>().0), x.map(|x| x.as_chunks::<LANES>().1));
-    const NONE: [f32; LANES] = [0.0; LANES];
+    let (mut w_chunks, mut x_chunks) = ([[].as_slice(); R], [[].as_slice(); T]);
+    // Cut to one length, so that the loop need not ask for each.
+    for (chunks, w) in w_chunks.iter_mut().zip(w) {
+        let Some(whole) = w.as_chunks::<LANES>().0.get(..cols / LANES) else { return [[0.0; R]; T] };
+        *chunks = whole;
+    }
+    for (chunks, x) in x_chunks.iter_mut().zip(x) {
+        let Some(whole) = x.as_chunks::<LANES>().0.get(..cols / LANES) else { return [[0.0; R]; T] };
+        *chunks = whole;
+    }
+    let mut weights = [V::zero(); R];
     for i in 0..cols / LANES {
-        let w = w.map(|w| V::whole(w.get(i).unwrap_or(&NONE)));
+        for (weights, w) in weights.iter_mut().zip(w_chunks) {
+            let Some(w) = w.get(i) else { break };
+            *weights = V::whole(w);
+        }
+        for (acc, x) in acc.iter_mut().zip(x_chunks) {
+            let Some(x) = x.get(i) else { break };
+            let x = V::whole(x);
+            for (acc, w) in acc.iter_mut().zip(weights) {
+                *acc = acc.add(w.mul(x));
+            }
+        }
+    }
+    let done = cols.wrapping_sub(cols % LANES);
+    if done != cols {
+        for (weights, w) in weights.iter_mut().zip(w) {
+            *weights = V::load(w.get(done..).unwrap_or(&[]));
+        }
         for (acc, x) in acc.iter_mut().zip(x) {
-            let x = V::whole(x.get(i).unwrap_or(&NONE));
-            for (acc, w) in acc.iter_mut().zip(w) {
+            let x = V::load(x.get(done..).unwrap_or(&[]));
+            for (acc, w) in acc.iter_mut().zip(weights) {
                 *acc = acc.add(w.mul(x));
             }
         }
     }
-    if !cols.is_multiple_of(LANES) {
-        let w = w_tail.map(|w| V::load(w));
-        for (acc, x) in acc.iter_mut().zip(x_tail) {
-            let x = V::load(x);
-            for (acc, w) in acc.iter_mut().zip(w) {
-                *acc = acc.add(w.mul(x));
+    let mut sums = [[0.0; R]; T];
+    for (sums, acc) in sums.iter_mut().zip(acc) {
+        for (sum, acc) in sums.iter_mut().zip(acc) {
+            *sum = acc.sum();
+        }
+    }
+    sums
+}
+
+/// [`Lanes::dots`](super::Lanes::dots), three heads and two keys at a time while there are.
+#[inline(always)]
+pub(super) fn scores<V: Sixteen>(
+    queries: &[f32],
+    dim: usize,
+    keys: &[f32],
+    stride: usize,
+    scores: &mut [f32],
+    places: Places,
+) {
+    let (mut heads, mut out) = (queries, scores);
+    while !heads.is_empty() {
+        let count = if heads.len() >= dim.saturating_mul(3) { 3 } else { 1 };
+        let (some, rest) = heads.split_at_checked(dim.saturating_mul(count)).unwrap_or((heads, &[]));
+        let (to, rest_out) =
+            core::mem::take(&mut out).split_at_mut_checked(places.stride.saturating_mul(count)).unwrap_or_default();
+        match count {
+            3 => some_heads::<V, 3>(some, dim, keys, stride, to, places),
+            _ => some_heads::<V, 1>(some, dim, keys, stride, to, places),
+        }
+        (heads, out) = (rest, rest_out);
+    }
+}
+
+#[inline(always)]
+fn some_heads<V: Sixteen, const T: usize>(
+    queries: &[f32],
+    dim: usize,
+    keys: &[f32],
+    stride: usize,
+    scores: &mut [f32],
+    places: Places,
+) {
+    let mut of = rows(queries, dim);
+    let mut inputs = [[].as_slice(); T];
+    for input in &mut inputs {
+        *input = of.next().unwrap_or(&[]);
+    }
+    let mut rest = keys;
+    let mut at = 0usize;
+    while at < places.len {
+        let key = rest.get(..dim).unwrap_or(&[]);
+        let next = rest.get(stride..).unwrap_or(&[]);
+        let place = places.start.wrapping_add(at);
+        match next.get(..dim) {
+            Some(second) if at.wrapping_add(1) < places.len => {
+                put(&dots::<V, 2, T>([key, second], inputs), scores, places.stride, place);
+                rest = next.get(stride..).unwrap_or(&[]);
+                at = at.wrapping_add(2);
+            }
+            _ => {
+                put(&dots::<V, 1, T>([key], inputs), scores, places.stride, place);
+                rest = next;
+                at = at.wrapping_add(1);
             }
         }
     }
-    acc.map(|acc| acc.map(|acc| acc.sum()))
+}
+
+/// The dots of each head to `place` of its row and following.
+#[inline(always)]
+fn put<const R: usize, const T: usize>(dots: &[[f32; R]; T], scores: &mut [f32], stride: usize, place: usize) {
+    for (scores, dots) in rows_mut(scores, stride).zip(dots) {
+        for (score, dot) in scores.iter_mut().skip(place).zip(dots) {
+            *score = *dot;
+        }
+    }
 }
 
 #[inline(always)]
@@ -52,7 +144,10 @@ fn tile<V: Sixteen, const R: usize, const T: usize>(
     }
     for (first, some) in rows(row_group, w.cols.saturating_mul(R)).enumerate() {
         let mut of = rows(some, w.cols);
-        let weights = [(); R].map(|()| of.next().unwrap_or(&[]));
+        let mut weights = [[].as_slice(); R];
+        for row in &mut weights {
+            *row = of.next().unwrap_or(&[]);
+        }
         for (values, dots) in values.iter_mut().zip(dots::<V, R, T>(weights, inputs)) {
             for (value, dot) in values.iter_mut().skip(first.wrapping_mul(R)).zip(dots) {
                 *value = dot;
@@ -78,12 +173,13 @@ fn tile<V: Sixteen, const R: usize, const T: usize>(
 pub(super) fn matmul_f32<V: Sixteen>(w: &Floats<'_>, x: &[f32], out: &Tile<'_>, groups: Range<usize>) {
     for group in groups {
         let mut token = 0usize;
-        while out.tokens.saturating_sub(token) >= 3 {
-            tile::<V, 2, 3>(w, x, token, group, out);
-            token = token.wrapping_add(3);
+        while out.tokens.saturating_sub(token) >= 4 {
+            tile::<V, 1, 4>(w, x, token, group, out);
+            token = token.wrapping_add(4);
         }
         while token < out.tokens {
-            tile::<V, 4, 1>(w, x, token, group, out);
+            // Row after row, as the memory lies: for one token the reading decides.
+            tile::<V, 1, 1>(w, x, token, group, out);
             token = token.wrapping_add(1);
         }
     }

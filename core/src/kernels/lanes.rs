@@ -4,8 +4,21 @@
 //! Where each element stands alone, the width of a vector changes no bit, and a backend takes the one that suits it. Sums
 //! always have sixteen accumulators (`SPEC.md`, 5.1), in however many vectors.
 
+use crate::bytes::{rows, rows_mut};
+
 /// Accumulators of every sum.
 pub const LANES: usize = 16;
+
+/// Where scores go: `len` of them from `start` on, in rows of `stride`.
+#[derive(Clone, Copy, Debug)]
+pub struct Places {
+    /// First place in a row.
+    pub start: usize,
+    /// Places in a row.
+    pub len: usize,
+    /// From one row to the next.
+    pub stride: usize,
+}
 
 /// A vector of `WIDTH` floats.
 pub trait Lanes: Copy {
@@ -39,6 +52,19 @@ pub trait Lanes: Copy {
     fn dot16(a: &[f32], b: &[f32]) -> f32;
     /// `sum16` of `terms`.
     fn sum16(terms: &[f32]) -> f32;
+
+    /// `dot16` of each row of `queries`, `[heads, dim]`, with each of the first `places.len` keys, which stand `stride`
+    /// apart, to its place in the row of `scores`.
+    #[inline(always)]
+    fn dots(queries: &[f32], dim: usize, keys: &[f32], stride: usize, scores: &mut [f32], places: Places) {
+        for (query, scores) in rows(queries, dim).zip(rows_mut(scores, places.stride)) {
+            let mut key = keys;
+            for score in scores.iter_mut().skip(places.start).take(places.len) {
+                *score = Self::dot16(query, key.get(..dim).unwrap_or(&[]));
+                key = key.get(stride..).unwrap_or(&[]);
+            }
+        }
+    }
 
     /// +0.0 in every lane.
     #[inline(always)]

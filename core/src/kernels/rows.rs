@@ -12,18 +12,19 @@
 //! columns (1, 3). One multiply-add of pairs with the activation codes (x0, x2) or (x1, x3) in every lane then adds two
 //! columns to each row's sum, with the rows in order and nothing to shuffle. Activation codes are stored in that order.
 
-use super::codes::{Codes, Step};
+use super::codes::{Codes, Step, TILE};
 use super::{Quantised, Tile};
 use crate::bytes::rows;
 use crate::container::DType;
 use crate::container::directory::{BLOCK_COLS, GROUP_ROWS};
 use core::ops::Range;
 
-/// The codes of a block as pairs.
-pub(super) type Pairs = [i32; BLOCK_COLS / 2];
+/// The codes of a block as pairs, for `P` parts of `N` tokens.
+pub(super) type Pairs<const N: usize, const P: usize> = [[[i32; N]; P]; BLOCK_COLS / 2];
 
-const NO_PAIRS: Pairs = [0; BLOCK_COLS / 2];
-const NO_STEP: Step = Step { d: 0.0, sum: 0 };
+const SCALES: usize = 2 * GROUP_ROWS;
+const BYTES: usize = BLOCK_COLS * GROUP_ROWS;
+const NIBBLES: usize = BYTES / 2;
 
 /// Sixteen 16-bit integers: two columns of eight rows.
 pub(super) trait Rows: Copy {
@@ -39,6 +40,8 @@ pub(super) trait Rows: Copy {
     fn high_bytes(self) -> Self;
     /// Nibbles number 0 to 3 of each lane.
     fn nibbles(self) -> [Self; 4];
+    /// The same less 8.
+    fn signed_nibbles(self) -> [Self; 4];
 
     fn splat(value: i32) -> Self::Sums;
     fn sub(a: Self::Sums, b: Self::Sums) -> Self::Sums;
@@ -53,88 +56,99 @@ pub(super) trait Rows: Copy {
 
     /// Sums of a block of nibbles for one token; backends may know a shorter way.
     #[inline(always)]
-    fn dot_nibbles(packed: &[u8], x: &Pairs) -> Self::Sums {
-        let [sums] = nibbles::<Self, 1>(packed, [x]);
+    fn dot_nibbles(packed: &[u8; NIBBLES], x: &Pairs<1, 1>) -> Self::Sums {
+        let [sums] = nibbles::<Self, 1, 1>(packed, x, 0, Self::nibbles);
         sums
     }
 }
 
 #[inline(always)]
-fn bytes<R: Rows, const N: usize>(packed: &[u8], x: [&Pairs; N]) -> [R::Sums; N] {
+fn bytes<R: Rows, const N: usize, const P: usize>(packed: &[u8; BYTES], x: &Pairs<N, P>, part: usize) -> [R::Sums; N] {
     let mut sums = [R::splat(0); N];
     let vectors = packed.as_chunks::<{ 4 * GROUP_ROWS }>().0;
-    for (k, vector) in vectors.iter().enumerate().take(8) {
+    for (vector, [even, odd]) in vectors.iter().zip(x.as_chunks().0) {
         let vector = R::load(vector);
         let (low, high) = (vector.low_bytes(), vector.high_bytes());
-        for (sums, x) in sums.iter_mut().zip(x) {
-            *sums = low.dot(*sums, x[2 * k]);
-            *sums = high.dot(*sums, x[2 * k + 1]);
+        let (Some(even), Some(odd)) = (even.get(part), odd.get(part)) else { break };
+        for ((sums, even), odd) in sums.iter_mut().zip(even).zip(odd) {
+            *sums = high.dot(low.dot(*sums, *even), *odd);
         }
     }
     sums
 }
 
 #[inline(always)]
-fn nibbles<R: Rows, const N: usize>(packed: &[u8], x: [&Pairs; N]) -> [R::Sums; N] {
+fn nibbles<R: Rows, const N: usize, const P: usize>(
+    packed: &[u8; NIBBLES],
+    x: &Pairs<N, P>,
+    part: usize,
+    apart: impl Fn(R) -> [R; 4],
+) -> [R::Sums; N] {
     let mut sums = [R::splat(0); N];
     let vectors = packed.as_chunks::<{ 4 * GROUP_ROWS }>().0;
-    for (k, vector) in vectors.iter().enumerate().take(4) {
-        let [n0, n1, n2, n3] = R::load(vector).nibbles();
-        for (sums, x) in sums.iter_mut().zip(x) {
-            *sums = n0.dot(*sums, x[2 * k]);
-            *sums = n2.dot(*sums, x[2 * k + 1]);
-            *sums = n1.dot(*sums, x[2 * k + 8]);
-            *sums = n3.dot(*sums, x[2 * k + 9]);
+    let Some((low, high)) = x.as_chunks().0.split_at_checked(BLOCK_COLS / 8) else { return sums };
+    for ((vector, [even, odd]), [high_even, high_odd]) in vectors.iter().zip(low).zip(high) {
+        for (weights, x) in apart(R::load(vector)).into_iter().zip([even, high_even, odd, high_odd]) {
+            let Some(x) = x.get(part) else { break };
+            for (sums, x) in sums.iter_mut().zip(x) {
+                *sums = weights.dot(*sums, *x);
+            }
         }
     }
     sums
 }
 
-/// `N` tokens from `token` on, one row group.
+/// Part `part` of a tile of `P` parts of `N` tokens each, one row group.
 #[inline(always)]
-fn tile<R: Rows, const N: usize>(
-    w: &Quantised<'_>,
+fn tile<R: Rows, const N: usize, const P: usize>(
+    dtype: DType,
     row_group: &[u8],
-    pairs: &[Pairs],
-    steps: &[Step],
-    token: usize,
+    pairs: &[Pairs<N, P>],
+    steps: &[[[Step; N]; P]],
+    part: usize,
 ) -> [R::Floats; N] {
     let mut acc = [R::zero(); N];
-    let mut at = [0usize; N];
-    for (i, at) in at.iter_mut().enumerate() {
-        *at = token.saturating_add(i).saturating_mul(w.blocks);
-    }
-    for group in rows(row_group, w.group_bytes) {
-        let Some((d, packed)) = group.split_first_chunk() else { return acc };
-        let x = at.map(|at| pairs.get(at).unwrap_or(&NO_PAIRS));
-        let step = at.map(|at| *steps.get(at).unwrap_or(&NO_STEP));
-        at = at.map(|at| at.wrapping_add(1));
-        let d = R::f16(d);
-        if w.dtype == DType::Q8_0 {
-            let sums = bytes::<R, N>(packed, x);
-            for ((acc, step), sums) in acc.iter_mut().zip(step).zip(sums) {
-                *acc = R::accumulate(*acc, d, step.d, sums);
-            }
-            continue;
-        }
-        let (m, packed) = match w.dtype {
-            DType::Q4_1 => packed.split_first_chunk().map_or((None, packed), |(m, packed)| (Some(m), packed)),
-            _ => (None, packed),
-        };
-        let sums = match x.as_slice() {
-            [x] => [R::dot_nibbles(packed, x); N],
-            _ => nibbles::<R, N>(packed, x),
-        };
-        match m {
-            None => {
+    let x = pairs.iter().zip(steps.iter().filter_map(|steps| steps.get(part)));
+    match dtype {
+        DType::Q8_0 => {
+            for (group, (x, step)) in row_group.as_chunks::<{ SCALES + BYTES }>().0.iter().zip(x) {
+                let Some((d, packed)) = group.split_first_chunk() else { break };
+                let Some(packed) = packed.first_chunk() else { break };
+                let d = R::f16(d);
+                let sums = bytes::<R, N, P>(packed, x, part);
                 for ((acc, step), sums) in acc.iter_mut().zip(step).zip(sums) {
-                    // sum (q - 8) x = sum q x - 8 sum x, exact in i32.
-                    let sums = R::sub(sums, R::splat(step.sum.wrapping_mul(8)));
                     *acc = R::accumulate(*acc, d, step.d, sums);
                 }
             }
-            Some(m) => {
-                let m = R::f16(m);
+        }
+        DType::Q4_0 => {
+            for (group, (x, step)) in row_group.as_chunks::<{ SCALES + NIBBLES }>().0.iter().zip(x) {
+                let Some((d, packed)) = group.split_first_chunk() else { break };
+                let Some(packed) = packed.first_chunk() else { break };
+                let d = R::f16(d);
+                let sums = match one(x) {
+                    // sum (q - 8) x = sum q x - 8 sum x, exact in i32.
+                    Some(one) => {
+                        let eights = step.first().map_or(0, |step| step.sum.wrapping_mul(8));
+                        [R::sub(R::dot_nibbles(packed, one), R::splat(eights)); N]
+                    }
+                    None => nibbles::<R, N, P>(packed, x, part, R::signed_nibbles),
+                };
+                for ((acc, step), sums) in acc.iter_mut().zip(step).zip(sums) {
+                    *acc = R::accumulate(*acc, d, step.d, sums);
+                }
+            }
+        }
+        _ => {
+            for (group, (x, step)) in row_group.as_chunks::<{ 2 * SCALES + NIBBLES }>().0.iter().zip(x) {
+                let Some((d, packed)) = group.split_first_chunk() else { break };
+                let Some((m, packed)) = packed.split_first_chunk() else { break };
+                let Some(packed) = packed.first_chunk() else { break };
+                let (d, m) = (R::f16(d), R::f16(m));
+                let sums = match one(x) {
+                    Some(x) => [R::dot_nibbles(packed, x); N],
+                    None => nibbles::<R, N, P>(packed, x, part, R::nibbles),
+                };
                 for ((acc, step), sums) in acc.iter_mut().zip(step).zip(sums) {
                     *acc = R::accumulate(*acc, d, step.d, sums);
                     *acc = R::accumulate(*acc, m, step.d, R::splat(step.sum));
@@ -145,29 +159,46 @@ fn tile<R: Rows, const N: usize>(
     acc
 }
 
-/// out[t][r] = row r of the matrix times token t, for the rows of `groups`; `WIDE` tokens at a time while there are.
+/// The codes of a tile of one token.
 #[inline(always)]
-pub(super) fn matmul_quantised<R: Rows, const WIDE: usize>(
+fn one<const N: usize, const P: usize>(x: &Pairs<N, P>) -> Option<&Pairs<1, 1>> {
+    bytemuck::try_cast_ref(x).ok()
+}
+
+/// Row group `group` for the tokens from `first` on, in tiles of `P` parts of `N`.
+#[inline(always)]
+fn tiles<R: Rows, const N: usize, const P: usize>(
+    w: &Quantised<'_>,
+    x: &Codes<'_>,
+    out: &Tile<'_>,
+    first: usize,
+    group: usize,
+) {
+    let pairs = bytemuck::try_cast_slice::<i16, Pairs<N, P>>(x.codes).unwrap_or(&[]);
+    let steps = bytemuck::try_cast_slice::<Step, [[Step; N]; P]>(x.steps).unwrap_or(&[]);
+    let mut token = first;
+    for (pairs, steps) in rows(pairs, w.blocks).zip(rows(steps, w.blocks)) {
+        for part in 0..P {
+            for acc in tile::<R, N, P>(w.dtype, w.row_group(group), pairs, steps, part) {
+                out.put(token, group, &R::store(acc));
+                token = token.wrapping_add(1);
+            }
+        }
+    }
+}
+
+/// out[t][r] = row r of the matrix times token t, for the rows of `groups`; `N` tokens of a tile of `N * P` at a time.
+#[inline(always)]
+pub(super) fn matmul_quantised<R: Rows, const N: usize, const P: usize>(
     w: &Quantised<'_>,
     x: &Codes<'_>,
     out: &Tile<'_>,
     groups: Range<usize>,
 ) {
-    let Ok(pairs) = bytemuck::try_cast_slice::<i16, Pairs>(x.codes) else { return };
+    const { assert!(N * P == TILE) };
+    let (whole, rest) = x.split(out.tokens, w.blocks);
     for group in groups {
-        let row_group = w.row_group(group);
-        let mut token = 0usize;
-        while out.tokens.saturating_sub(token) >= WIDE {
-            let acc = tile::<R, WIDE>(w, row_group, pairs, x.steps, token);
-            for acc in acc {
-                out.put(token, group, &R::store(acc));
-                token = token.wrapping_add(1);
-            }
-        }
-        while token < out.tokens {
-            let [acc] = tile::<R, 1>(w, row_group, pairs, x.steps, token);
-            out.put(token, group, &R::store(acc));
-            token = token.wrapping_add(1);
-        }
+        tiles::<R, N, P>(w, &whole, out, 0, group);
+        tiles::<R, 1, 1>(w, &rest, out, out.tokens.wrapping_sub(out.tokens % TILE), group);
     }
 }

@@ -18,11 +18,9 @@ pub fn matmul_quantised(w: &Quantised<'_>, x: &Codes<'_>, out: &Tile<'_>, groups
     for group in groups {
         let row_group = w.row_group(group);
         for token in 0..out.tokens {
-            let first = token.saturating_mul(w.blocks);
-            let x_codes = x.codes.as_chunks::<BLOCK_COLS>().0.iter().skip(first);
-            let x_blocks = x_codes.zip(x.steps.iter().skip(first));
             let mut acc = [0.0f32; GROUP_ROWS];
-            for (block, (x_codes, step)) in rows(row_group, w.group_bytes).zip(x_blocks) {
+            for (index, block) in rows(row_group, w.group_bytes).enumerate() {
+                let (x_codes, step) = &x.block(out.tokens, w.blocks, token, index);
                 let (scales, packed) = block.split_at_checked(w.group_scales * 2).unwrap_or((&[], &[]));
                 let (d, m) = scales.split_at_checked(2 * GROUP_ROWS).unwrap_or((scales, &[]));
                 unpack(w.dtype, packed, &mut codes);

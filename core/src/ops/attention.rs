@@ -2,7 +2,7 @@
 
 use super::math::{exp, softcap};
 use crate::bytes::{rows, rows_mut};
-use crate::kernels::{Isa, Lanes, Task, map};
+use crate::kernels::{Isa, Lanes, Places, Task, map};
 
 /// Positions whose keys or values are visited by all heads before the next: they stay in the first cache.
 const TILE: usize = 64;
@@ -51,11 +51,11 @@ impl Task for Attend<'_> {
         let mut start = 0usize;
         for keys in self.keys.chunks(stride.saturating_mul(TILE)) {
             let tile = self.positions.saturating_sub(start).min(TILE);
-            for (query, scores) in rows(self.queries, dim).zip(rows_mut(self.scores, score_stride)) {
-                let mut key = keys;
+            let places = Places { start, len: tile, stride: score_stride };
+            V::dots(self.queries, dim, keys, stride, self.scores, places);
+            for scores in rows_mut(self.scores, score_stride) {
                 for score in scores.iter_mut().skip(start).take(tile) {
-                    *score = V::dot16(query, key.get(..dim).unwrap_or(&[])) * self.scale;
-                    key = key.get(stride..).unwrap_or(&[]);
+                    *score *= self.scale;
                 }
             }
             start = start.wrapping_add(tile);
@@ -129,7 +129,9 @@ fn mix<V: Lanes>(scores: &[f32], values: &[f32], stride: usize, out: &mut [f32])
         let [mut a, mut b, mut c, mut d] = four::<V>(out);
         let mut value = values.get(first..).unwrap_or(&[]);
         for score in scores {
-            let (score, [p, q, r, s]) = (V::splat(*score), four::<V>(value));
+            // One check for all four loads.
+            let Some(row) = value.get(..run) else { break };
+            let (score, [p, q, r, s]) = (V::splat(*score), four::<V>(row));
             a = a.add(score.mul(p));
             b = b.add(score.mul(q));
             c = c.add(score.mul(r));

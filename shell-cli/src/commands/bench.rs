@@ -2,6 +2,7 @@
 
 use super::logits::Backend;
 use crate::failure::{Failure, Kind};
+use crate::pages::PagesArgs;
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -11,7 +12,7 @@ use tinyrustlm::core::model::{Matrix, Model};
 use tinyrustlm::core::plan::{DEFAULT_BATCH, Plan};
 use tinyrustlm::core::session::Session;
 use tinyrustlm::measure::{Clock, decode_seconds, median, prefill_seconds, read_seconds};
-use tinyrustlm::{Backing, Memory, ModelFile, Threads, describe};
+use tinyrustlm::{Backing, Memory, Threads, describe};
 
 /// Arguments of `slm bench`.
 #[derive(clap::Args, Debug)]
@@ -44,9 +45,8 @@ pub struct Args {
     /// Instruction set.
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     backend: Backend,
-    /// Copy the model into huge pages instead of mapping it.
-    #[arg(long)]
-    huge_pages: bool,
+    #[command(flatten)]
+    pages: PagesArgs,
     /// Count the time the thread had a core instead of time on the wall: for one thread on a busy machine.
     #[arg(long)]
     thread_clock: bool,
@@ -66,10 +66,8 @@ struct Figures {
 
 /// Measures and prints.
 pub fn run(args: Args) -> Result<(), Failure> {
-    let backing = if args.huge_pages { Backing::HugePages } else { Backing::Mapped };
     let start = Instant::now();
-    let file = ModelFile::open_as(&args.model, backing)
-        .map_err(|e| Failure::new(Kind::Io, format!("{}: {e}", args.model.display())))?;
+    let file = args.pages.open(&args.model, usize::MAX)?;
     let model = Model::parse(file.bytes()).map_err(|e| {
         Failure::new(Kind::Malformed, format!("{}: {}", args.model.display(), describe(e, Some(file.bytes()))))
     })?;
@@ -117,6 +115,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
 
     let peak = peak_memory();
+    let huge = file.backing() == Backing::HugePages;
+    let how = if huge { "copied into huge pages" } else { "mapped" };
     if args.json {
         let rows: Vec<_> = all
             .iter()
@@ -138,14 +138,14 @@ pub fn run(args: Args) -> Result<(), Failure> {
         println!(
             "{}",
             json!({
-                "model": args.model.display().to_string(), "isa": isa.name(), "load_seconds": load, "rounds": args.rounds,
+                "model": args.model.display().to_string(), "isa": isa.name(), "huge_pages": huge, "load_seconds": load, "rounds": args.rounds,
                 "bytes_per_token": token_bytes, "kv_bytes_per_position": kv_bytes, "plan_bytes": plan.bytes(),
                 "file_bytes": file.bytes().len(), "peak_bytes": peak, "prompt": args.prompt, "results": rows,
             })
         );
         return Ok(());
     }
-    println!("{} on {}, loaded in {load:.3} s", args.model.display(), isa.name());
+    println!("{} on {}, {} in {load:.3} s", args.model.display(), isa.name(), how);
     println!(
         "memory    file {:.1} MB, session {:.1} MB (keys and values {:.1} MB){}",
         file.bytes().len() as f64 / 1e6,

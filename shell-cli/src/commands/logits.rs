@@ -1,6 +1,7 @@
 //! `slm logits`: the logits a model gives for id lists.
 
 use crate::failure::{Failure, Kind};
+use crate::pages::PagesArgs;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::fs::File;
@@ -11,7 +12,7 @@ use tinyrustlm::core::model::Model;
 use tinyrustlm::core::plan::{DEFAULT_BATCH, DEFAULT_CONTEXT, Plan};
 use tinyrustlm::core::session::Session;
 use tinyrustlm::core::{Code, Error};
-use tinyrustlm::{Backing, Memory, ModelFile, Threads, describe, detect};
+use tinyrustlm::{Memory, Threads, describe, detect};
 
 /// Logits shown per line.
 const SHOWN: usize = 32;
@@ -33,9 +34,8 @@ pub struct Args {
     /// Threads; by default one per core. They change no bit.
     #[arg(long)]
     threads: Option<usize>,
-    /// Copy the model into huge pages instead of mapping it. Changes no bit.
-    #[arg(long)]
-    huge_pages: bool,
+    #[command(flatten)]
+    pages: PagesArgs,
     /// Positions to plan for; by default the model's, at most 2048.
     #[arg(long)]
     context: Option<usize>,
@@ -65,9 +65,7 @@ impl Backend {
 
 /// Answers line by line; a bad line gives an error object and the run goes on.
 pub fn run(args: Args) -> Result<(), Failure> {
-    let named = |e: std::io::Error| Failure::new(Kind::Io, format!("{}: {e}", args.model.display()));
-    let backing = if args.huge_pages { Backing::HugePages } else { Backing::Mapped };
-    let file = ModelFile::open_as(&args.model, backing).map_err(named)?;
+    let file = args.pages.open(&args.model, 1)?;
     let model = Model::parse(file.bytes()).map_err(|e| {
         Failure::new(Kind::Malformed, format!("{}: {}", args.model.display(), describe(e, Some(file.bytes()))))
     })?;

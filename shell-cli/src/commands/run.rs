@@ -1,7 +1,7 @@
 //! `slm run`: completes a text.
 
 use crate::failure::{Failure, Kind};
-use crate::generate::{Purpose, Room, SamplingArgs, encode, failure_json, generate, open, parse, table};
+use crate::generate::{Purpose, Room, SamplingArgs, encode, failure_json, generate, parse, table};
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use tinyrustlm::core::kernels::Workers;
@@ -40,7 +40,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let Some(path) = args.model.as_deref() else {
         return Err(Failure::new(Kind::Usage, "no model: this program has none embedded; name a .slm file"));
     };
-    let file = open(path)?;
+    let tokens = args.sampling.max_tokens.map_or(usize::MAX, |tokens| tokens as usize);
+    let file = args.sampling.pages.open(path, tokens)?;
     let (model, tokenizer) = parse(&file, path)?;
     let (config, limits) = args.sampling.resolve(&model, Purpose::Run)?;
     let prompt = match (&args.ids, args.prompt.as_deref()) {

@@ -163,13 +163,8 @@ impl Runner<'_> {
         let blocks = weight.cols.div_ceil(32);
         let coded = if weight.dtype == DType::F32 { 0 } else { tokens * blocks };
         let (mut code, mut steps) = (vec![0i16; coded * 32], vec![Step { d: 0.0, sum: 0 }; coded]);
-        if coded != 0 {
-            let rows = input.chunks_exact(weight.cols).zip(code.chunks_exact_mut(blocks * 32));
-            for ((x, code), steps) in rows.zip(steps.chunks_exact_mut(blocks)) {
-                if !codes::encode(x, code, steps) {
-                    return Err(broken("an activation"));
-                }
-            }
+        if coded != 0 && !codes::encode_all(input, weight.cols, &mut code, &mut steps) {
+            return Err(broken("an activation"));
         }
         let input = Input { tokens, cols: weight.cols, floats: input, codes: Codes { codes: &code, steps: &steps } };
         let linear = Linear { matrix: weight.matrix(), bias };

@@ -21,14 +21,6 @@ use tinyrustlm::core::tokenizer::{Encode, Tokenizer};
 use tinyrustlm::core::{Block64, Code, Error};
 use tinyrustlm::{Memory, ModelFile, describe};
 
-/// Opens and checks a model file.
-///
-/// # Errors
-/// The file cannot be read, or is damaged.
-pub fn open(path: &Path) -> Result<ModelFile, Failure> {
-    ModelFile::open(path).map_err(|e| Failure::new(Kind::Io, format!("{}: {e}", path.display())))
-}
-
 /// The model in a file.
 ///
 /// # Errors

@@ -1,6 +1,7 @@
 //! The options of sampling and stopping, and the profile they make.
 
 use crate::failure::{Failure, Kind};
+use crate::pages::PagesArgs;
 use tinyrustlm::core::kernels::Isa;
 use tinyrustlm::core::model::Model;
 use tinyrustlm::core::sampler::{Bias, OnAllMasked, Preset, PrngKind, SamplerConfig, StageOrder};
@@ -106,6 +107,9 @@ pub struct SamplingArgs {
     /// Use portable code only. The result is the same.
     #[arg(long)]
     pub scalar: bool,
+    /// How the model comes into memory.
+    #[command(flatten)]
+    pub pages: PagesArgs,
 }
 
 /// Generators.

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::super::codes::Codes;
-use super::super::lanes::{LANES, Lanes, Sixteen};
+use super::super::lanes::{LANES, Lanes, Places, Sixteen};
 use super::super::rows::{self, Rows};
 use super::super::{Floats, Quantised, Tile, floats};
 use core::arch::aarch64::*;
@@ -92,6 +92,11 @@ impl Lanes for NeonLanes {
     #[inline(always)]
     fn sum16(terms: &[f32]) -> f32 {
         Self::sum_of(terms)
+    }
+
+    #[inline(always)]
+    fn dots(queries: &[f32], dim: usize, keys: &[f32], stride: usize, scores: &mut [f32], places: Places) {
+        floats::scores::<Self>(queries, dim, keys, stride, scores, places);
     }
 }
 
@@ -188,6 +193,21 @@ impl Rows for NeonRows {
     }
 
     #[inline(always)]
+    fn signed_nibbles(self) -> [Self; 4] {
+        // With its highest bit turned over, a nibble's sign extension is the nibble less 8.
+        // SAFETY: NEON is there.
+        unsafe {
+            let turned = self.map(|v| veorq_s16(v, vdupq_n_s16(0x8888_u16 as i16)));
+            [
+                turned.map(|v| vshrq_n_s16::<12>(vshlq_n_s16::<12>(v))),
+                turned.map(|v| vshrq_n_s16::<12>(vshlq_n_s16::<8>(v))),
+                turned.map(|v| vshrq_n_s16::<12>(vshlq_n_s16::<4>(v))),
+                turned.map(|v| vshrq_n_s16::<12>(v)),
+            ]
+        }
+    }
+
+    #[inline(always)]
     fn splat(value: i32) -> [int32x4_t; 2] {
         // SAFETY: NEON is there.
         [unsafe { vdupq_n_s32(value) }; 2]
@@ -261,7 +281,7 @@ impl Rows for NeonRows {
 
 /// See [`super::super::scalar::matmul_quantised`].
 pub fn matmul_quantised(w: &Quantised<'_>, x: &Codes<'_>, out: &Tile<'_>, groups: Range<usize>) {
-    rows::matmul_quantised::<NeonRows, 4>(w, x, out, groups);
+    rows::matmul_quantised::<NeonRows, 4, 2>(w, x, out, groups);
 }
 
 /// See [`super::super::scalar::matmul_f32`].

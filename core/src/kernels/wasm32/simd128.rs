@@ -17,10 +17,34 @@ use super::SimdLanes;
 use crate::bytes::rows;
 use crate::container::DType;
 use crate::container::directory::{BLOCK_COLS, GROUP_ROWS};
-use crate::kernels::codes::Codes;
+use crate::kernels::codes::{Codes, Step, TILE};
 use crate::kernels::{Floats, Lanes, Quantised, Tile};
 use core::arch::wasm32::*;
 use core::ops::Range;
+
+/// The expression for each of four lanes. Written out, since a module that is optimised for size unrolls no loop and calls closures.
+macro_rules! each {
+    ($lane:ident => $of:expr) => {
+        [
+            {
+                let $lane = 0usize;
+                $of
+            },
+            {
+                let $lane = 1usize;
+                $of
+            },
+            {
+                let $lane = 2usize;
+                $of
+            },
+            {
+                let $lane = 3usize;
+                $of
+            },
+        ]
+    };
+}
 
 /// Rows 0 to 3 and rows 4 to 7.
 type Rows = [v128; 2];
@@ -37,65 +61,214 @@ pub fn matmul_quantised(w: &Quantised<'_>, x: &Codes<'_>, out: &Tile<'_>, groups
     if !whole || w.group_bytes != w.dtype.group_bytes() {
         return;
     }
+    let whole = out.tokens.wrapping_sub(out.tokens % TILE);
     for group in groups {
         let row_group = w.row_group(group);
         if row_group.len() < blocks.saturating_mul(w.group_bytes) {
             return;
         }
-        for token in 0..out.tokens {
-            let first = token.saturating_mul(blocks);
-            let mut acc = [f32x4_splat(0.0); 2];
-            // SAFETY: `codes` and `steps` have `blocks` blocks for each of `tokens`, and the row group has `blocks`
-            // groups of `group_bytes`, both checked above; each turn of the loop reads one of each.
-            unsafe {
-                let mut weights = row_group.as_ptr();
-                let mut codes = x.codes.as_ptr().add(first * BLOCK_COLS);
-                let mut steps = x.steps.as_ptr().add(first);
-                for _ in 0..blocks {
-                    let step = &*steps;
-                    let isum = match w.dtype {
-                        DType::Q8_0 => bytes(weights.add(SCALES), codes),
-                        DType::Q4_0 => {
-                            let middle = i32x4_splat(step.sum.wrapping_mul(8));
-                            let [low, high] = nibbles(weights.add(SCALES), codes);
-                            [i32x4_sub(low, middle), i32x4_sub(high, middle)]
-                        }
-                        _ => nibbles(weights.add(2 * SCALES), codes),
-                    };
-                    add_scaled(&mut acc, weights, step.d, isum.map(|sum| f32x4_convert_i32x4(sum)));
-                    if w.dtype == DType::Q4_1 {
-                        add_scaled(&mut acc, weights.add(SCALES), step.d, [f32x4_splat(step.sum as f32); 2]);
-                    }
-                    weights = weights.add(w.group_bytes);
-                    codes = codes.add(BLOCK_COLS);
-                    steps = steps.add(1);
-                }
+        let mut token = 0usize;
+        while token < out.tokens {
+            // Four lanes of a tile, or a token alone.
+            let (lane, width) = if token < whole { (token % TILE, TILE) } else { (0, 1) };
+            let first = token.wrapping_sub(lane).saturating_mul(blocks);
+            // SAFETY: `codes` and `steps` have `blocks` blocks for each of `tokens`, tile after tile, so these lanes of each
+            // block of the tile lie inside; the row group has `blocks` groups of `group_bytes`. Both were checked above.
+            let values = unsafe {
+                let codes = x.codes.as_ptr().add(first * BLOCK_COLS + 2 * lane);
+                let steps = x.steps.as_ptr().add(first + lane);
+                let run = if width == 1 { one } else { four };
+                run(w, row_group.as_ptr(), codes, steps)
+            };
+            for values in values.iter().take(if width == 1 { 1 } else { 4 }) {
+                out.put(token, group, values);
+                token = token.wrapping_add(1);
             }
-            let mut values = [0.0f32; GROUP_ROWS];
-            // SAFETY: 8 floats are 32 bytes.
-            unsafe {
-                v128_store(values.as_mut_ptr().cast(), acc[0]);
-                v128_store(values.as_mut_ptr().add(4).cast(), acc[1]);
-            }
-            out.put(token, group, &values);
         }
     }
 }
 
-/// acc = acc + (scale * dx) * factor, each operation rounded.
+/// The outputs of four tokens, one after the other.
+type Outputs = [[f32; GROUP_ROWS]; 4];
+
+/// A row group with a token alone: the first of the outputs.
 ///
 /// # Safety
-/// 16 bytes can be read at `scales`.
+/// `w.blocks` groups can be read at `weights`, and so many blocks at `codes` and `steps`.
+#[inline(never)]
+#[allow(unsafe_code)]
+unsafe fn one(w: &Quantised<'_>, mut weights: *const u8, mut codes: *const i16, mut steps: *const Step) -> Outputs {
+    let mut acc = [f32x4_splat(0.0); 2];
+    for _ in 0..w.blocks {
+        // SAFETY: each turn of the loop reads one of each.
+        unsafe {
+            let step = &*steps;
+            let isum = match w.dtype {
+                DType::Q8_0 => bytes(weights.add(SCALES), codes),
+                DType::Q4_0 => {
+                    let middle = i32x4_splat(step.sum.wrapping_mul(8));
+                    let [low, high] = nibbles(weights.add(SCALES), codes);
+                    [i32x4_sub(low, middle), i32x4_sub(high, middle)]
+                }
+                _ => nibbles(weights.add(2 * SCALES), codes),
+            };
+            acc = add_scaled(acc, scales(weights), step.d, floats(isum));
+            if w.dtype == DType::Q4_1 {
+                acc = add_scaled(acc, scales(weights.add(SCALES)), step.d, [f32x4_splat(step.sum as f32); 2]);
+            }
+        }
+        // Beyond the last block these may point behind the slices; they are not read there.
+        weights = weights.wrapping_add(w.group_bytes);
+        codes = codes.wrapping_add(BLOCK_COLS);
+        steps = steps.wrapping_add(1);
+    }
+    let mut outputs = [[0.0; GROUP_ROWS]; 4];
+    put(&mut outputs[0], acc);
+    outputs
+}
+
+/// Four tokens of a tile: the weights are read and taken apart once.
+///
+/// # Safety
+/// As for [`one`], for the lanes from `codes` and `steps` on of a tile.
+#[inline(never)]
+#[allow(unsafe_code)]
+unsafe fn four(w: &Quantised<'_>, mut weights: *const u8, mut codes: *const i16, mut steps: *const Step) -> Outputs {
+    let mut acc = [[f32x4_splat(0.0); 2]; 4];
+    let minimums = if w.dtype == DType::Q4_1 { SCALES } else { 0 };
+    for _ in 0..w.blocks {
+        // SAFETY: each turn of the loop reads one group, and four lanes of a block and its steps.
+        unsafe {
+            let d = scales(weights);
+            let packed = weights.add(SCALES + minimums);
+            let isums =
+                if w.dtype == DType::Q8_0 { bytes_of_four(packed, codes) } else { nibbles_of_four(packed, codes) };
+            if minimums == 0 {
+                acc = each!(t => add_scaled(acc[t], d, (*steps.add(t)).d, floats(isums[t])));
+            } else {
+                let m = scales(weights.add(SCALES));
+                acc = each!(t => {
+                    let step = &*steps.add(t);
+                    // sum q x = sum (q - 8) x + 8 sum x, exact in i32.
+                    let middle = i32x4_splat(step.sum.wrapping_mul(8));
+                    let isum = [i32x4_add(isums[t][0], middle), i32x4_add(isums[t][1], middle)];
+                    let acc = add_scaled(acc[t], d, step.d, floats(isum));
+                    add_scaled(acc, m, step.d, [f32x4_splat(step.sum as f32); 2])
+                });
+            }
+        }
+        // As in `one`.
+        weights = weights.wrapping_add(w.group_bytes);
+        codes = codes.wrapping_add(BLOCK_COLS * TILE);
+        steps = steps.wrapping_add(TILE);
+    }
+    let mut outputs = [[0.0; GROUP_ROWS]; 4];
+    for (output, acc) in outputs.iter_mut().zip(acc) {
+        put(output, acc);
+    }
+    outputs
+}
+
 #[inline(always)]
 #[allow(unsafe_code)]
-unsafe fn add_scaled(acc: &mut Rows, scales: *const u8, dx: f32, factor: Rows) {
+fn put(to: &mut [f32; GROUP_ROWS], acc: Rows) {
+    // SAFETY: 8 floats are 32 bytes.
+    unsafe {
+        v128_store(to.as_mut_ptr().cast(), acc[0]);
+        v128_store(to.as_mut_ptr().add(4).cast(), acc[1]);
+    }
+}
+
+#[inline(always)]
+fn floats(isum: Rows) -> Rows {
+    [f32x4_convert_i32x4(isum[0]), f32x4_convert_i32x4(isum[1])]
+}
+
+/// Eight scales.
+///
+/// # Safety
+/// 16 bytes can be read at `at`.
+#[inline(always)]
+#[allow(unsafe_code)]
+unsafe fn scales(at: *const u8) -> Rows {
     // SAFETY: the caller's.
-    let half = unsafe { v128_load(scales.cast()) };
+    let half = unsafe { v128_load(at.cast()) };
+    [f16_to_f32(u32x4_extend_low_u16x8(half)), f16_to_f32(u32x4_extend_high_u16x8(half))]
+}
+
+/// acc + (scale * dx) * factor, each operation rounded.
+#[inline(always)]
+fn add_scaled(acc: Rows, scales: Rows, dx: f32, factor: Rows) -> Rows {
     let dx = f32x4_splat(dx);
-    let low = f32x4_mul(f16_to_f32(u32x4_extend_low_u16x8(half)), dx);
-    let high = f32x4_mul(f16_to_f32(u32x4_extend_high_u16x8(half)), dx);
-    acc[0] = f32x4_add(acc[0], f32x4_mul(low, factor[0]));
-    acc[1] = f32x4_add(acc[1], f32x4_mul(high, factor[1]));
+    [
+        f32x4_add(acc[0], f32x4_mul(f32x4_mul(scales[0], dx), factor[0])),
+        f32x4_add(acc[1], f32x4_mul(f32x4_mul(scales[1], dx), factor[1])),
+    ]
+}
+
+/// Sums of products of a q8_0 group with four lanes.
+///
+/// # Safety
+/// 256 bytes can be read at `w`, four pairs at 16 places of a tile from `x` on.
+#[inline(always)]
+#[allow(unsafe_code)]
+unsafe fn bytes_of_four(mut w: *const u8, mut x: *const i16) -> [Rows; 4] {
+    let mut sums = [[i32x4_splat(0); 2]; 4];
+    for _ in 0..BLOCK_COLS / 4 {
+        // SAFETY: of 8 turns the last one reads bytes 224 to 256 and pairs 14 and 15.
+        unsafe {
+            let (low, high) = (v128_load(w.cast()), v128_load(w.add(16).cast()));
+            let even = [i16x8_shr(i16x8_shl(low, 8), 8), i16x8_shr(i16x8_shl(high, 8), 8)];
+            let odd = [i16x8_shr(low, 8), i16x8_shr(high, 8)];
+            sums = add_products(sums, even, x);
+            sums = add_products(sums, odd, x.add(2 * TILE));
+        }
+        w = w.wrapping_add(32);
+        x = x.wrapping_add(4 * TILE);
+    }
+    sums
+}
+
+/// The same of a group of nibbles, each less 8.
+///
+/// # Safety
+/// 128 bytes can be read at `w`; as above.
+#[inline(always)]
+#[allow(unsafe_code)]
+unsafe fn nibbles_of_four(mut w: *const u8, mut x: *const i16) -> [Rows; 4] {
+    let mut sums = [[i32x4_splat(0); 2]; 4];
+    for _ in 0..BLOCK_COLS / 8 {
+        // SAFETY: of 4 turns the last one reads bytes 96 to 128 and pairs 6, 7, 14 and 15.
+        unsafe {
+            // With its highest bit turned over, a nibble's sign extension is the nibble less 8.
+            let turn = u16x8_splat(0x8888);
+            let (low, high) = (v128_xor(v128_load(w.cast()), turn), v128_xor(v128_load(w.add(16).cast()), turn));
+            for (place, left) in [(0, 12), (8, 8), (1, 4), (9, 0)] {
+                let weights = [i16x8_shr(i16x8_shl(low, left), 12), i16x8_shr(i16x8_shl(high, left), 12)];
+                sums = add_products(sums, weights, x.add(2 * TILE * place));
+            }
+        }
+        w = w.wrapping_add(32);
+        x = x.wrapping_add(4 * TILE);
+    }
+    sums
+}
+
+/// Adds the products of two columns with the pairs of four lanes at `x`.
+///
+/// # Safety
+/// 16 bytes can be read at `x`.
+#[inline(always)]
+#[allow(unsafe_code)]
+unsafe fn add_products(sums: [Rows; 4], weights: Rows, x: *const i16) -> [Rows; 4] {
+    each!(t => {
+        // SAFETY: the caller's.
+        let pair = unsafe { v128_load32_splat(x.add(2 * t).cast()) };
+        [
+            i32x4_add(sums[t][0], i32x4_dot_i16x8(weights[0], pair)),
+            i32x4_add(sums[t][1], i32x4_dot_i16x8(weights[1], pair)),
+        ]
+    })
 }
 
 /// Finite f16 numbers in the low halves: exponent and fraction are moved into place, and 2^112 makes up for the
@@ -123,7 +296,7 @@ unsafe fn bytes(mut w: *const u8, mut x: *const i16) -> Rows {
             sums[0] = add_bytes(sums[0], v128_load(w.cast()), even, odd);
             sums[1] = add_bytes(sums[1], v128_load(w.add(16).cast()), even, odd);
             w = w.add(32);
-            x = x.add(4);
+            x = x.wrapping_add(4);
         }
     }
     sums
@@ -156,7 +329,7 @@ unsafe fn nibbles(mut w: *const u8, mut x: *const i16) -> Rows {
             low = add_nibbles(low, v128_load(w.cast()), codes);
             high = add_nibbles(high, v128_load(w.add(16).cast()), codes);
             w = w.add(32);
-            x = x.add(4);
+            x = x.wrapping_add(4);
         }
     }
     let whole = |[sum, sum16, sum256]: [v128; 3]| i32x4_add(sum, i32x4_add(i32x4_shr(sum16, 4), i32x4_shr(sum256, 8)));

@@ -7,7 +7,7 @@
 use super::super::codes::Codes;
 use super::super::dispatch::Task;
 use super::super::floats;
-use super::super::lanes::{LANES, Lanes, Sixteen};
+use super::super::lanes::{LANES, Lanes, Places, Sixteen};
 use super::super::rows::{self, Pairs, Rows};
 use super::super::{Floats, Quantised, Tile};
 use core::arch::x86_64::*;
@@ -108,6 +108,11 @@ impl Lanes for Avx2Lanes {
     fn sum16(terms: &[f32]) -> f32 {
         Self::sum_of(terms)
     }
+
+    #[inline(always)]
+    fn dots(queries: &[f32], dim: usize, keys: &[f32], stride: usize, scores: &mut [f32], places: Places) {
+        floats::scores::<Self>(queries, dim, keys, stride, scores, places);
+    }
 }
 
 impl Sixteen for Avx2Lanes {
@@ -180,6 +185,21 @@ impl Rows for Avx2Rows {
     }
 
     #[inline(always)]
+    fn signed_nibbles(self) -> [Self; 4] {
+        // SAFETY: see the head of this file.
+        unsafe {
+            // With its highest bit turned over, a nibble's sign extension is the nibble less 8.
+            let v = _mm256_xor_si256(self.0, _mm256_set1_epi16(0x8888_u16 as i16));
+            [
+                Self(_mm256_srai_epi16::<12>(_mm256_slli_epi16::<12>(v))),
+                Self(_mm256_srai_epi16::<12>(_mm256_slli_epi16::<8>(v))),
+                Self(_mm256_srai_epi16::<12>(_mm256_slli_epi16::<4>(v))),
+                Self(_mm256_srai_epi16::<12>(v)),
+            ]
+        }
+    }
+
+    #[inline(always)]
     fn splat(value: i32) -> __m256i {
         // SAFETY: see the head of this file.
         unsafe { _mm256_set1_epi32(value) }
@@ -229,7 +249,7 @@ impl Rows for Avx2Rows {
     /// Nibbles 1 and 2 of a lane are multiplied where they stand, 16 and 256 times too large, and their sums shifted
     /// back: 256 * 15 * 32767 * 8 columns stay below 2^31, and the sums are exact multiples.
     #[inline(always)]
-    fn dot_nibbles(packed: &[u8], x: &Pairs) -> __m256i {
+    fn dot_nibbles(packed: &[u8; 128], x: &Pairs<1, 1>) -> __m256i {
         // SAFETY: see the head of this file.
         unsafe {
             let (mask0, mask1) = (_mm256_set1_epi16(0x000f), _mm256_set1_epi16(0x00f0));
@@ -237,12 +257,13 @@ impl Rows for Avx2Rows {
             let mut units = _mm256_setzero_si256();
             let mut by16 = _mm256_setzero_si256();
             let mut by256 = _mm256_setzero_si256();
-            for (k, vector) in packed.as_chunks::<32>().0.iter().enumerate().take(4) {
+            let (low, high) = x.as_chunks().0.split_at_checked(4).unwrap_or_default();
+            for ((vector, [x0, x1]), [x8, x9]) in packed.as_chunks::<32>().0.iter().zip(low).zip(high) {
                 let v = Self::load(vector).0;
-                units = Self(_mm256_and_si256(v, mask0)).dot(units, x[2 * k]);
-                by256 = Self(_mm256_and_si256(v, mask2)).dot(by256, x[2 * k + 1]);
-                by16 = Self(_mm256_and_si256(v, mask1)).dot(by16, x[2 * k + 8]);
-                units = Self(_mm256_srli_epi16::<12>(v)).dot(units, x[2 * k + 9]);
+                units = Self(_mm256_and_si256(v, mask0)).dot(units, x0[0][0]);
+                by256 = Self(_mm256_and_si256(v, mask2)).dot(by256, x1[0][0]);
+                by16 = Self(_mm256_and_si256(v, mask1)).dot(by16, x8[0][0]);
+                units = Self(_mm256_srli_epi16::<12>(v)).dot(units, x9[0][0]);
             }
             let scaled = _mm256_add_epi32(_mm256_srai_epi32::<4>(by16), _mm256_srai_epi32::<8>(by256));
             _mm256_add_epi32(units, scaled)
@@ -253,7 +274,7 @@ impl Rows for Avx2Rows {
 /// See [`super::super::scalar::matmul_quantised`].
 #[target_feature(enable = "avx2,f16c")]
 pub fn matmul_quantised(w: &Quantised<'_>, x: &Codes<'_>, out: &Tile<'_>, groups: Range<usize>) {
-    rows::matmul_quantised::<Avx2Rows, 8>(w, x, out, groups);
+    rows::matmul_quantised::<Avx2Rows, 8, 1>(w, x, out, groups);
 }
 
 /// See [`super::super::scalar::matmul_f32`].

@@ -8,7 +8,7 @@ use super::lines::{self, LineError};
 use super::render::{Specials, clock, ids_of};
 use crate::convert::provenance::sha256;
 use crate::failure::{Failure, Kind};
-use crate::generate::{Answer, Purpose, Room, SamplingArgs, failure_json, generate, open, parse};
+use crate::generate::{Answer, Purpose, Room, SamplingArgs, failure_json, generate, parse};
 use crate::template::{Renderer, Text};
 use dialogue::Dialogue;
 use serde_json::{Map, Value, json};
@@ -121,7 +121,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let Some(path) = args.model.as_deref() else {
         return Err(Failure::new(Kind::Usage, "no model: this program has none embedded; name a .slm file"));
     };
-    let file = open(path)?;
+    let file = args.sampling.pages.open(path, usize::MAX)?;
     let (model, tokenizer) = parse(&file, path)?;
     let template = Template::parse(model.template_bytes())
         .map_err(|e| Failure::new(Kind::Malformed, format!("{}: {}", path.display(), describe(e, None))))?;
