@@ -1,8 +1,9 @@
 //! Keys and values of every position seen, per layer.
 
+use crate::bytes;
 use core::ops::Range;
 
-/// `[layer, position, kv_head, head_dim]` of f32, keys and values apart.
+/// `[layer, kv_head, position, head_dim]` of f32, keys and values apart: what a head reads lies in one stretch.
 ///
 /// Rows at and beyond the committed length are free to be written; nothing reads them.
 #[derive(Debug)]
@@ -11,7 +12,7 @@ pub struct KvCache<'a> {
     values: &'a mut [f32],
 }
 
-/// Keys and values of one layer, `[context, kv_size]` each.
+/// Keys and values of one layer, `[kv_head, context, head_dim]` each.
 #[derive(Debug)]
 pub struct LayerCache<'a> {
     /// Keys, rotated.
@@ -38,6 +39,19 @@ impl<'a> KvCache<'a> {
     /// All keys and all values, to look at.
     pub fn raw(&self) -> (&[f32], &[f32]) {
         (self.keys, self.values)
+    }
+}
+
+/// Puts `rows`, `[tokens, kv_head, head_dim]`, to the positions from `first` on of a layer's keys or values, where a head
+/// has `head_len` elements.
+pub fn store(cache: &mut [f32], head_len: usize, first: usize, rows: &[f32], kv_size: usize, head_dim: usize) {
+    for (token, row) in bytes::rows(rows, kv_size).enumerate() {
+        let start = first.wrapping_add(token).wrapping_mul(head_dim);
+        for (head, from) in bytes::rows_mut(cache, head_len).zip(bytes::rows(row, head_dim)) {
+            if let Some(to) = head.get_mut(start..start.wrapping_add(head_dim)) {
+                to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+            }
+        }
     }
 }
 

@@ -154,12 +154,13 @@ fn ten_tokens_forwarded_after_five_leave_fifteen_positions() {
     // The eleventh is sampled and not forwarded.
     assert_eq!((g.session().kv_len(), g.generated().len()), (15, 11));
     let plan = *g.session().plan();
-    let row = plan.cache / plan.context / MODEL.config.layer_count;
+    // A head of a layer after the other, its positions in one stretch.
+    let row = MODEL.config.head_dim;
     let (keys, values) = g.session().caches();
     for cache in [keys, values] {
-        for layer in cache.chunks(plan.context * row) {
-            assert!(layer[15 * row..].iter().all(|&x| x == 0.0), "nothing beyond row 15 is touched");
-            assert!(layer[..15 * row].iter().any(|&x| x != 0.0));
+        for head in cache.chunks(plan.context * row) {
+            assert!(head[15 * row..].iter().all(|&x| x == 0.0), "nothing beyond row 15 is touched");
+            assert!(head[..15 * row].iter().any(|&x| x != 0.0));
         }
     }
 }

@@ -3,8 +3,8 @@
 use super::Pass;
 use crate::bytes::{rows, rows_mut};
 use crate::error::Error;
-use crate::kernels::for_each_row_in_space;
-use crate::kv_cache::{KvCache, LayerCache};
+use crate::kernels::{Columns, for_each_row_in_space};
+use crate::kv_cache::{KvCache, LayerCache, store};
 use crate::model::Layer;
 use crate::ops::attention::{Attend, attend};
 use crate::ops::rms_norm::rms_norm;
@@ -24,30 +24,27 @@ impl Pass<'_, '_> {
         let config = &self.model.config;
         let kv_size = config.kv_size();
         let LayerCache { keys, values } = cache.layer(index, self.context.wrapping_mul(kv_size));
-        let first = self.position.wrapping_mul(kv_size);
-        let rows = first..first.wrapping_add(self.tokens.wrapping_mul(kv_size));
+        let head_len = self.context.wrapping_mul(config.head_dim);
         let queries_len = self.tokens.wrapping_mul(config.query_size());
         let queries = scratch.queries.get_mut(..queries_len).unwrap_or(&mut []);
         let attended = scratch.attended.get_mut(..queries_len).unwrap_or(&mut []);
 
         let input = self.block_input(scratch.x, scratch.normed, layer.attn_norm);
-        // Keys and values are computed where the cache keeps them.
-        let new_keys = keys.get_mut(rows.clone()).unwrap_or(&mut []);
-        let new_values = values.get_mut(rows).unwrap_or(&mut []);
-        let mut finite = self.linear(
-            input,
-            scratch.codes,
-            scratch.steps,
-            &[self.product(layer.wq, queries), self.product(layer.wk, new_keys), self.product(layer.wv, new_values)],
-        )?;
-        for (norm, x) in [(layer.q_norm, &mut *queries), (layer.k_norm, &mut *new_keys)] {
+        // What attention gives later stands where new keys and values stand now: there are no more key heads than heads.
+        let fresh = attended.get_mut(..self.tokens.wrapping_mul(kv_size)).unwrap_or(&mut []);
+        let products = [self.product(layer.wq, queries), self.product(layer.wk, fresh)];
+        let mut finite = self.linear(input, scratch.codes, scratch.steps, &products)?;
+        for (norm, x) in [(layer.q_norm, &mut *queries), (layer.k_norm, &mut *fresh)] {
             if let Some(norm) = norm {
                 rms_norm(self.isa, x, norm, config.rms_norm_epsilon);
             }
         }
         if let Some(table) = self.model.rope.table_index(index) {
-            self.rotate(table, (scratch.cos, scratch.sin), queries, new_keys);
+            self.rotate(table, (scratch.cos, scratch.sin), queries, fresh);
         }
+        store(keys, head_len, self.position, fresh, kv_size, config.head_dim);
+        finite &= self.linear(input, scratch.codes, scratch.steps, &[self.product(layer.wv, fresh)])?;
+        store(values, head_len, self.position, fresh, kv_size, config.head_dim);
 
         finite &= self.attend(index, queries, keys, values, attended, scratch.scores);
         finite &= self.linear(attended, scratch.codes, scratch.steps, &[self.product(layer.wo, scratch.branch)])?;
@@ -80,19 +77,22 @@ impl Pass<'_, '_> {
         scores: &mut [f32],
     ) -> bool {
         let config = &self.model.config;
-        let (dim, kv_heads, stride) = (config.head_dim, config.kv_head_count.max(1), config.kv_size());
+        let (dim, kv_heads) = (config.head_dim, config.kv_head_count.max(1));
         let group = config.query_size() / kv_heads;
         let tasks = self.tokens.wrapping_mul(kv_heads);
         let window = self.model.window(index);
         let Self { isa, position, context, .. } = *self;
         let finite = AtomicBool::new(true);
-        for_each_row_in_space(self.workers, tasks, attended, self.score_parts, scores, |task, out, scores| {
+        // Head after head: its keys and values then stay in the cache of the CPU from token to token.
+        let by_head = Columns::new(kv_heads, tasks);
+        for_each_row_in_space(self.workers, by_head, attended, self.score_parts, scores, |task, out, scores| {
             let token = task.checked_div(kv_heads).unwrap_or(0);
             let head = task.checked_rem(kv_heads).unwrap_or(0);
             let end = position.wrapping_add(token).wrapping_add(1);
             let start = if window == 0 { 0 } else { end.saturating_sub(window) };
-            let from = start.wrapping_mul(stride).wrapping_add(head.wrapping_mul(dim));
-            let to = end.wrapping_mul(stride);
+            let first = head.wrapping_mul(context);
+            let from = first.wrapping_add(start).wrapping_mul(dim);
+            let to = first.wrapping_add(end).wrapping_mul(dim);
             let first_query = task.wrapping_mul(group);
             let done = attend(
                 isa,
@@ -100,7 +100,7 @@ impl Pass<'_, '_> {
                     queries: queries.get(first_query..first_query.wrapping_add(group)).unwrap_or(&[]),
                     keys: keys.get(from..to).unwrap_or(&[]),
                     values: values.get(from..to).unwrap_or(&[]),
-                    stride,
+                    stride: dim,
                     head_dim: dim,
                     positions: end.saturating_sub(start),
                     scale: config.attention_scale,

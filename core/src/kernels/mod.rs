@@ -26,7 +26,7 @@ mod x86_64;
 pub use codes::{Codes, Step};
 pub use dispatch::{Isa, Task};
 pub use lanes::{LANES, Lanes, Places, map, map2};
-pub use workers::{Serial, Workers, for_each_row, for_each_row_in_space, share};
+pub use workers::{Columns, Serial, Workers, for_each_row, for_each_row_in_space, share};
 #[cfg(target_arch = "x86_64")]
 pub use x86_64::avx2::Avx2;
 

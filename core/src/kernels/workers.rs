@@ -104,17 +104,41 @@ pub fn for_each_row<A: Send, B: Send>(
     });
 }
 
-/// Calls `job(i, row i of rows, space)` for each i below `count`, where at most `parts` calls run at a time and each
-/// has one of the `parts` equal spaces of `spaces` to itself.
+/// Rows seen as a table, visited column after column.
+#[derive(Clone, Copy, Debug)]
+pub struct Columns {
+    /// Divides `rows`.
+    count: usize,
+    rows: usize,
+}
+
+impl Columns {
+    /// `rows` rows in `count` columns; one after the other where that does not come out even.
+    pub fn new(count: usize, rows: usize) -> Self {
+        let even = count > 0 && rows.is_multiple_of(count);
+        Self { count: if even { count } else { 1 }, rows }
+    }
+
+    /// The row visited as number `n`. One to one below `rows`: n = column * height + place goes to place * count + column,
+    /// and count * height is the number of rows.
+    fn row(self, n: usize) -> usize {
+        let height = self.rows.checked_div(self.count).unwrap_or(0).max(1);
+        (n % height).saturating_mul(self.count).saturating_add(n / height)
+    }
+}
+
+/// Calls `job(i, row i of rows, space)` for each row, where at most `parts` calls run at a time and each has one of the
+/// `parts` equal spaces of `spaces` to itself.
 #[allow(unsafe_code)]
 pub fn for_each_row_in_space<A: Send, S: Send>(
     workers: &dyn Workers,
-    count: usize,
+    columns: Columns,
     rows: &mut [A],
     parts: usize,
     spaces: &mut [S],
     job: impl Fn(usize, &mut [A], &mut [S]) + Sync,
 ) {
+    let count = columns.rows;
     let row_len = rows.len().checked_div(count).unwrap_or(0);
     let space_len = spaces.len().checked_div(parts).unwrap_or(0);
     let (rows, spaces) = (Shared::new(rows), Shared::new(spaces));
@@ -125,9 +149,9 @@ pub fn for_each_row_in_space<A: Send, S: Send>(
         // Dealt in turn: neighbours cost about the same.
         let mut next = part;
         while next < count {
-            let i = next;
+            let i = columns.row(next);
             next = next.saturating_add(parts);
-            // SAFETY: row i is taken by the one part with part = i mod parts.
+            // SAFETY: each row has one number (`Columns::row`), which is taken by the one part it leaves modulo `parts`.
             let row = unsafe { rows.range(i.saturating_mul(row_len), row_len) };
             job(i, row, space);
         }
@@ -137,6 +161,19 @@ pub fn for_each_row_in_space<A: Send, S: Send>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn columns_visit_each_row_once() {
+        for (count, of) in [(1, 7), (3, 9), (3, 3), (4, 64), (1, 1), (3, 7), (5, 3), (0, 2)] {
+            let columns = Columns::new(count, of);
+            let mut rows: Vec<usize> = (0..of).map(|n| columns.row(n)).collect();
+            let count = columns.count;
+            assert!(rows.chunks(of / count).all(|column| column.iter().all(|row| row % count == column[0] % count)));
+            rows.sort_unstable();
+            assert_eq!(rows, (0..of).collect::<Vec<_>>());
+        }
+    }
 
     #[test]
     fn shares_cover_each_item_once() {

@@ -142,7 +142,7 @@ impl<'a> Session<'a> {
         self.kv_len = 0;
     }
 
-    /// The whole key and value caches, `[layer, context, kv_head, head_dim]`, for diagnostics.
+    /// The whole key and value caches, `[layer, kv_head, context, head_dim]`, for diagnostics.
     pub fn caches(&self) -> (&[f32], &[f32]) {
         self.cache.raw()
     }

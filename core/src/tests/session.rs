@@ -149,12 +149,12 @@ fn five_and_ten_leave_fifteen_and_touch_nothing_beyond() {
         assert_eq!(session.kv_len(), 6 + i);
     }
     assert_eq!(session.kv_len(), 15);
-    let row = model.config.kv_size();
+    let row = model.config.head_dim;
     let (keys, values) = session.caches();
     for cache in [keys, values] {
-        for layer in cache.chunks_exact(40 * row) {
-            assert!(layer[..15 * row].iter().all(|v| v.is_finite()));
-            assert!(layer[15 * row..].iter().all(|v| v.to_bits() == u32::MAX));
+        for head in cache.chunks_exact(40 * row) {
+            assert!(head[..15 * row].iter().all(|v| v.is_finite()));
+            assert!(head[15 * row..].iter().all(|v| v.to_bits() == u32::MAX));
         }
     }
 }
