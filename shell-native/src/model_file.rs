@@ -100,3 +100,28 @@ impl ModelFile {
         &self.map
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_is_made_only_where_it_pays_and_fits() {
+        assert_eq!(Backing::fastest(1 << 20, COPY_PAYS - 1), Backing::Mapped);
+        assert_eq!(Backing::fastest(u64::MAX, usize::MAX), Backing::Mapped);
+        let free = free_memory().is_some_and(|free| free > SPARE + (1 << 20)) && has_huge_pages();
+        let expected = if free { Backing::HugePages } else { Backing::Mapped };
+        assert_eq!(Backing::fastest(1 << 20, COPY_PAYS), expected);
+    }
+
+    #[test]
+    fn both_ways_give_the_same_bytes() {
+        let path = std::env::temp_dir().join(format!("tinyrustlm-backing-{}", std::process::id()));
+        std::fs::write(&path, [7u8; 5000]).unwrap();
+        for backing in [Backing::Mapped, Backing::HugePages] {
+            let file = ModelFile::open_as(&path, backing).unwrap();
+            assert_eq!((file.bytes(), file.backing()), ([7u8; 5000].as_slice(), backing));
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+}

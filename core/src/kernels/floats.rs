@@ -68,7 +68,7 @@ pub(super) fn scores<V: Sixteen>(
     scores: &mut [f32],
     places: Places,
 ) {
-    let (mut heads, mut out) = (queries, scores);
+    let (mut heads, mut out, dim) = (queries, scores, dim.max(1));
     while !heads.is_empty() {
         let count = if heads.len() >= dim.saturating_mul(3) { 3 } else { 1 };
         let (some, rest) = heads.split_at_checked(dim.saturating_mul(count)).unwrap_or((heads, &[]));

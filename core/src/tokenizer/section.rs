@@ -1,134 +1,10 @@
-//! The compiled section: header, directory of tables, and the checks at the door.
+//! The compiled section, read in place: header, directory of tables, and what stands in them.
 
+use super::check::bad;
+pub use super::layout::{Kind, MAX_ID, MAX_RANK, NONE, PAGE, PAGES, field, flag, table, token};
+pub(super) use super::layout::{SPACES, WORD_CHARS};
 use crate::bytes::{slice, u32_at, u64_at, word};
 use crate::error::{Code, Error};
-
-/// Positions of the header's fields, and what stands there.
-pub mod field {
-    /// Magic of a byte-pair model.
-    pub const BPE: [u8; 4] = *b"BPE1";
-    /// Magic of a unigram model.
-    pub const UNIGRAM: [u8; 4] = *b"UNI1";
-    /// Magic of a word-piece model.
-    pub const WORD_PIECE: [u8; 4] = *b"WPC1";
-    /// Magic of a word-level model.
-    pub const WORD_LEVEL: [u8; 4] = *b"WLV1";
-    /// Magic of the byte tokenizer.
-    pub const BYTES: [u8; 4] = *b"BTOK";
-    /// Length of a `BTOK` section.
-    pub const BTOK_LEN: usize = 28;
-    /// Length of the header and the directory of the other sections.
-    pub const HEADER_LEN: usize = DIRECTORY + 8 * super::table::COUNT;
-    /// The header's version.
-    pub const VERSION: u32 = 1;
-
-    pub(in crate::tokenizer) const FLAGS: usize = 12;
-    pub(in crate::tokenizer) const ID_COUNT: usize = 16;
-    pub(in crate::tokenizer) const SPECIAL_COUNT: usize = 20;
-    pub(in crate::tokenizer) const UNICODE: usize = 24;
-    pub(in crate::tokenizer) const UNK: usize = 28;
-    pub(in crate::tokenizer) const CLASS_COUNT: usize = 32;
-    pub(in crate::tokenizer) const MAX_TOKEN: usize = 36;
-    pub(in crate::tokenizer) const GROWTH: usize = 40;
-    pub(in crate::tokenizer) const GROWTH_FIXED: usize = 44;
-    pub(in crate::tokenizer) const GROWTH_UNITS: usize = 48;
-    pub(in crate::tokenizer) const SPLIT_BEFORE: usize = 52;
-    pub(in crate::tokenizer) const MERGE_BASE: usize = 56;
-    pub(in crate::tokenizer) const MERGE_COUNT: usize = 60;
-    pub(in crate::tokenizer) const MAX_WORD_CHARS: usize = 64;
-    pub(in crate::tokenizer) const PREFIX_LEN: usize = 68;
-    pub(in crate::tokenizer) const SUFFIX_LEN: usize = 72;
-    pub(in crate::tokenizer) const UNK_SCORE: usize = 76;
-    pub(in crate::tokenizer) const RESERVED: usize = 84;
-    /// Offset and length of each table.
-    pub(in crate::tokenizer) const DIRECTORY: usize = 88;
-}
-
-/// Bits of the header's flags.
-pub mod flag {
-    /// A unit is one byte and pieces need not be UTF-8 (byte-level alphabet).
-    pub const BYTE_UNITS: u32 = 1;
-    /// A piece that is a token is that token, whatever the merges say.
-    pub const IGNORE_MERGES: u32 = 2;
-    /// Neighbouring unknown units become one.
-    pub const FUSE_UNK: u32 = 4;
-    /// Unknown units are spelled with byte tokens.
-    pub const BYTE_FALLBACK: u32 = 8;
-    /// The model declares an unknown token (its id may still be missing).
-    pub const HAS_UNK: u32 = 16;
-    /// All bits that have a meaning.
-    pub const ALL: u32 = 31;
-}
-
-/// Bits of a token's flags.
-pub mod token {
-    /// The id has a text.
-    pub const EXISTS: u8 = 1;
-    /// Left out of visible text.
-    pub const SPECIAL: u8 = 2;
-    /// Spells one byte in the decoder; its only byte is the value.
-    pub const BYTE: u8 = 4;
-    /// All bits that have a meaning.
-    pub const ALL: u8 = 7;
-}
-
-/// Numbers of the tables.
-#[allow(missing_docs)]
-pub mod table {
-    pub const OFFSETS: usize = 0;
-    pub const BYTES: usize = 1;
-    pub const FLAGS: usize = 2;
-    pub const VOCAB: usize = 3;
-    pub const MERGES: usize = 4;
-    pub const MERGE_IDS: usize = 5;
-    pub const SCORES: usize = 6;
-    pub const UNIT_IDS: usize = 7;
-    pub const FALLBACK_IDS: usize = 8;
-    pub const CLASS_INDEX: usize = 9;
-    pub const CLASS_PAGES: usize = 10;
-    pub const BYTE_CLASSES: usize = 11;
-    pub const AUTOMATA: usize = 12;
-    pub const TRANSITIONS: usize = 13;
-    pub const MASKS: usize = 14;
-    pub const NORMALIZER: usize = 15;
-    pub const NORMALIZER_DATA: usize = 16;
-    pub const PRE_TOKENIZER: usize = 17;
-    pub const STRINGS: usize = 18;
-    pub const ADDED_RAW: usize = 19;
-    pub const ADDED_NORMALIZED: usize = 20;
-    pub const AFFIXES: usize = 21;
-    pub const DECODER: usize = 22;
-    /// Four pairs of offsets and bytes: inner, first, last, only.
-    pub const PIECES: usize = 23;
-    pub const COUNT: usize = 31;
-}
-
-/// "None" of ids, code points and ranks.
-pub const NONE: u32 = u32::MAX;
-/// Ids are below this.
-pub const MAX_ID: u32 = (1 << 21) - 1;
-/// Ranks are below this.
-pub const MAX_RANK: u32 = (1 << 22) - 1;
-/// Code points of one class page.
-pub const PAGE: usize = 128;
-/// Pages of the class index.
-pub const PAGES: usize = 0x11_0000 / PAGE;
-
-/// Which model the section holds; the number is its magic.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u32)]
-pub enum Kind {
-    /// Byte-pair encoding.
-    Bpe = u32::from_le_bytes(field::BPE),
-    /// Unigram language model.
-    Unigram = u32::from_le_bytes(field::UNIGRAM),
-    /// Greedy longest match.
-    WordPiece = u32::from_le_bytes(field::WORD_PIECE),
-    /// Whole words.
-    WordLevel = u32::from_le_bytes(field::WORD_LEVEL),
-    /// Bytes 0-255 and four special ids.
-    Bytes = u32::from_le_bytes(field::BYTES),
-}
 
 /// The header's numbers, for tools: the core reads them where they stand.
 #[derive(Clone, Copy, Debug)]
@@ -211,11 +87,6 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Number of the mask of white space.
-pub(super) const SPACES: u32 = 0;
-/// Number of the mask of word characters.
-pub(super) const WORD_CHARS: u32 = 1;
-
 /// A set of classes: a bit for each.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mask<'a>(&'a [u8]);
@@ -233,7 +104,7 @@ const HEAD: usize = field::RESERVED;
 /// A section after its checks: a view of its bytes. Copying is free.
 #[derive(Clone, Copy, Debug)]
 pub struct Section<'a> {
-    bytes: &'a [u8],
+    pub(super) bytes: &'a [u8],
     head: &'a [u8; HEAD],
 }
 
@@ -261,10 +132,6 @@ static BYTES_HEAD: [u8; HEAD] = {
     }
     head
 };
-
-fn bad(number: usize) -> Error {
-    Error::new(Code::TokenizerTable).entry(number as u32)
-}
 
 impl<'a> Section<'a> {
     /// Reads and checks a section.
@@ -336,30 +203,6 @@ impl<'a> Section<'a> {
             }
         }
         Ok(Self { bytes, head: &BYTES_HEAD })
-    }
-
-    /// Position of the first field of the header that is out of range.
-    #[inline(never)]
-    fn broken_field(&self) -> Option<usize> {
-        let word = |at| self.field(at);
-        let grows = 1..=4096;
-        Some(match () {
-            () if u32_at(self.bytes, field::RESERVED) != 0 => field::RESERVED,
-            () if word(field::FLAGS) & !flag::ALL != 0 => field::FLAGS,
-            () if !(1..=MAX_ID).contains(&word(field::ID_COUNT)) => field::ID_COUNT,
-            () if word(field::UNK) != NONE && word(field::UNK) >= word(field::ID_COUNT) => field::UNK,
-            () if !(1..=255).contains(&word(field::CLASS_COUNT)) => field::CLASS_COUNT,
-            // Bounds keep every product of a text's length and a growth inside 64 bits, and scratch sizes honest.
-            () if !grows.contains(&word(field::GROWTH)) => field::GROWTH,
-            () if word(field::GROWTH_FIXED) > 4096 => field::GROWTH_FIXED,
-            () if !grows.contains(&word(field::GROWTH_UNITS)) => field::GROWTH_UNITS,
-            () if word(field::SPLIT_BEFORE) != NONE && char::from_u32(word(field::SPLIT_BEFORE)).is_none() => {
-                field::SPLIT_BEFORE
-            }
-            () if word(field::MERGE_COUNT) > MAX_RANK => field::MERGE_COUNT,
-            () if !self.unk_score().is_finite() => field::UNK_SCORE,
-            () => return None,
-        })
     }
 
     /// The word at position `at` of the header.
@@ -483,148 +326,5 @@ impl<'a> Section<'a> {
     pub(super) fn records(&self, number: usize, size: usize) -> Option<usize> {
         let len = self.table(number).len();
         if len.is_multiple_of(size) { len.checked_div(size) } else { None }
-    }
-
-    /// Whether a table has `len` bytes.
-    #[inline(never)]
-    fn sized(&self, number: usize, len: usize) -> bool {
-        self.table(number).len() == len
-    }
-
-    /// Whether an offsets table has an entry for each id and for the end, and they cut up all of `bytes` in order.
-    #[inline(never)]
-    fn spans(&self, offsets: usize, bytes: usize) -> bool {
-        let count = (self.field(field::ID_COUNT) as usize).saturating_add(1);
-        let mut last = 0u32;
-        let ascends = |at: u32| core::mem::replace(&mut last, at) <= at;
-        self.sized(offsets, count.saturating_mul(4))
-            && self.word(offsets, 0) == 0
-            && self.words(offsets).iter32().all(ascends)
-            && last as usize == self.table(bytes).len()
-    }
-
-    /// Whether all words are ids under `mask`, or [`NONE`] where that may be.
-    #[inline(never)]
-    fn ids(&self, words: Words<'_>, mask: u32, none: bool) -> bool {
-        let id = |word: u32| word & mask < self.field(field::ID_COUNT) || (none && word == NONE);
-        words.0.len().is_multiple_of(4) && words.iter32().all(id)
-    }
-
-    /// Whether all bytes of a table are classes.
-    #[inline(never)]
-    fn classes(&self, number: usize) -> bool {
-        self.table(number).iter().all(|class| u32::from(*class) < self.field(field::CLASS_COUNT))
-    }
-
-    fn check(&self) -> Result<(), Error> {
-        use table::*;
-        self.check_vocabulary()?;
-        self.check_classes()?;
-        super::automaton::check(self)?;
-        if self.records(MASKS, 32).is_none_or(|masks| masks < 2) {
-            return Err(bad(MASKS));
-        }
-        super::normalize::check(self)?;
-        super::split::check(self)?;
-        super::added::check(self, ADDED_RAW)?;
-        super::added::check(self, ADDED_NORMALIZED)?;
-        let affixes = self.words(AFFIXES);
-        let (Some(prefix), Some(rest)) = (affixes.u32(0), affixes.0.get(4..)) else { return Err(bad(AFFIXES)) };
-        if prefix as usize >= affixes.len32() || !self.ids(Words(rest), u32::MAX, false) {
-            return Err(bad(AFFIXES));
-        }
-        let strings = self.table(STRINGS).len() as u64;
-        let affixes_len =
-            u64::from(self.field(field::PREFIX_LEN)).saturating_add(u64::from(self.field(field::SUFFIX_LEN)));
-        if affixes_len > strings {
-            return Err(bad(STRINGS));
-        }
-        for offsets in (PIECES..COUNT).step_by(2) {
-            let bytes = offsets.saturating_add(1);
-            // An absent table of the inner pieces means the tokens themselves, any other the inner pieces.
-            let absent = self.sized(offsets, 0) && self.sized(bytes, 0);
-            if !absent && !self.spans(offsets, bytes) {
-                return Err(bad(offsets));
-            }
-        }
-        super::decode::check(self)
-    }
-
-    /// Checks tokens, vocabulary and merges.
-    #[inline(never)]
-    fn check_vocabulary(&self) -> Result<(), Error> {
-        use table::*;
-        let id_count = self.field(field::ID_COUNT);
-        let n = id_count as usize;
-        if !self.spans(OFFSETS, BYTES) {
-            return Err(bad(OFFSETS));
-        }
-        let flags = self.table(FLAGS);
-        let special = flags.iter().filter(|f| **f & token::SPECIAL != 0).count();
-        let known = flags.iter().all(|f| f & !token::ALL == 0);
-        if flags.len() != n || !known || special != self.field(field::SPECIAL_COUNT) as usize {
-            return Err(bad(FLAGS));
-        }
-        // A table without an empty slot would let a search run through all of it.
-        let vocab = self.words(VOCAB);
-        let roomy = vocab.0.is_empty() || vocab.iter32().any(|slot| slot == NONE);
-        if !self.ids(vocab, MAX_ID, true) || !roomy {
-            return Err(bad(VOCAB));
-        }
-        let (merge_base, merge_count) = (self.field(field::MERGE_BASE), self.field(field::MERGE_COUNT));
-        let merges = self.table(MERGES);
-        let mut empty = merges.is_empty();
-        for chunk in merges.as_chunks::<8>().0 {
-            let entry = u64::from_le_bytes(*chunk);
-            if entry == u64::MAX {
-                empty = true;
-                continue;
-            }
-            let (left, right) = ((entry >> 21) as u32 & MAX_ID, entry as u32 & MAX_ID);
-            if left >= id_count || right >= id_count || (entry >> 42) as u32 >= merge_count {
-                return Err(bad(MERGES));
-            }
-        }
-        if !merges.len().is_multiple_of(8) || !empty {
-            return Err(bad(MERGES));
-        }
-        let listed = if merge_base == NONE { merge_count as usize } else { 0 };
-        let based = merge_base == NONE || u64::from(merge_base).saturating_add(u64::from(merge_count)) <= n as u64;
-        if !self.sized(MERGE_IDS, listed.saturating_mul(4))
-            || !based
-            || !self.ids(self.words(MERGE_IDS), u32::MAX, false)
-        {
-            return Err(bad(MERGE_IDS));
-        }
-        if !self.sized(SCORES, if self.is(Kind::Unigram) { n.saturating_mul(8) } else { 0 }) {
-            return Err(bad(SCORES));
-        }
-        if !self.sized(UNIT_IDS, 1024) || !self.ids(self.words(UNIT_IDS), u32::MAX, true) {
-            return Err(bad(UNIT_IDS));
-        }
-        let fallback = if self.has(flag::BYTE_FALLBACK) { 1024 } else { 0 };
-        if !self.sized(FALLBACK_IDS, fallback) || !self.ids(self.words(FALLBACK_IDS), u32::MAX, false) {
-            return Err(bad(FALLBACK_IDS));
-        }
-        Ok(())
-    }
-
-    /// Checks the partition of the code points.
-    fn check_classes(&self) -> Result<(), Error> {
-        use table::*;
-        if !self.sized(CLASS_INDEX, PAGES * 2) {
-            return Err(bad(CLASS_INDEX));
-        }
-        let Some(pages) = self.records(CLASS_PAGES, PAGE).filter(|_| self.classes(CLASS_PAGES)) else {
-            return Err(bad(CLASS_PAGES));
-        };
-        let index = self.table(CLASS_INDEX).as_chunks::<2>().0;
-        if index.iter().any(|page| usize::from(u16::from_le_bytes(*page)) >= pages) {
-            return Err(bad(CLASS_INDEX));
-        }
-        if !self.sized(BYTE_CLASSES, 256) || !self.classes(BYTE_CLASSES) {
-            return Err(bad(BYTE_CLASSES));
-        }
-        Ok(())
     }
 }
