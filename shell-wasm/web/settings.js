@@ -16,6 +16,7 @@ const SLIDERS = [
 const OFF = {
   temperature: 0, topK: 0, topP: 1, minP: 0, typicalP: 1, repetitionPenalty: 1, frequencyPenalty: 0, presencePenalty: 0,
 };
+const FIELDS = ['seed', 'maxTokens', 'system', 'stop-text'];
 const MEMORY = 'tinyrustlm-settings';
 
 let current = { ...OFF, ...presets.chat };
@@ -42,7 +43,7 @@ export function setupSettings() {
       return make('label', { className: 'slider', htmlFor: name }, make('span', { textContent: title }), output, range);
     }),
   );
-  for (const id of ['seed', 'maxTokens', 'system', 'stop-text']) $(id).addEventListener('change', save);
+  for (const id of [...FIELDS, 'read-ahead']) $(id).addEventListener('change', save);
   restore();
   show();
 }
@@ -62,6 +63,8 @@ export function options() {
   const picked = Object.fromEntries(SLIDERS.map(([name]) => [name, current[name]]));
   return { ...picked, seed: whole($('seed'), 0), maxTokens: whole($('maxTokens'), 512), stop };
 }
+
+export const readsAhead = () => $('read-ahead').checked;
 
 export const systemMessage = () => $('system').value.trim();
 
@@ -90,9 +93,9 @@ function whole(field, otherwise) {
 }
 
 function save() {
-  const fields = Object.fromEntries(['seed', 'maxTokens', 'system', 'stop-text'].map((id) => [id, $(id).value]));
+  const fields = Object.fromEntries(FIELDS.map((id) => [id, $(id).value]));
   try {
-    localStorage.setItem(MEMORY, JSON.stringify({ chosen, current, fields }));
+    localStorage.setItem(MEMORY, JSON.stringify({ chosen, current, fields, ahead: readsAhead() }));
   } catch {
     // Private windows may refuse; the settings then last as long as the page.
   }
@@ -105,6 +108,7 @@ function restore() {
     chosen = saved.chosen;
     current = { ...OFF, ...saved.current };
     for (const [id, value] of Object.entries(saved.fields)) $(id).value = value;
+    $('read-ahead').checked = saved.ahead ?? true;
   } catch {
     // Settings of another version are forgotten.
   }

@@ -1,9 +1,11 @@
 // The conversation: messages on the page, and the run of a reply.
 
 import { $, make, seconds } from './format.js';
-import { options, systemMessage } from './settings.js';
+import { options, readsAhead, systemMessage } from './settings.js';
 import { showReport, showTokens } from './panels.js';
 
+/** Typing pauses this long, in ms, before what is written is read ahead. */
+const PAUSE_MS = 150;
 const TRIES = ['What is a good name for a small grey cat?', 'Explain rain to a child in two sentences.', 'Write a haiku about morning light.'];
 
 export function setupTalk() {
@@ -12,6 +14,34 @@ export function setupTalk() {
   let model;
   let messages = [];
   let controller;
+  let reading;
+  let pause;
+
+  const conversation = (text) => {
+    const system = systemMessage();
+    return [...(system ? [{ role: 'system', content: system }] : []), ...messages, { role: 'user', content: text }];
+  };
+
+  /** After a pause of `ms` the model reads what the next prompt will begin with; the reply then waits for the rest alone. */
+  function readAhead(ms) {
+    clearTimeout(pause);
+    pause = setTimeout(async () => {
+      await stopReading();
+      if (!model || controller || !readsAhead()) return;
+      const stop = new AbortController();
+      // A template may refuse an unfinished conversation: the finished one will say so itself.
+      const done = model.prepare(conversation(input.value), { signal: stop.signal }).catch(() => {}).finally(() => (reading = undefined));
+      reading = { stop, done };
+    }, ms);
+  }
+
+  async function stopReading() {
+    clearTimeout(pause);
+    while (reading) {
+      reading.stop.abort();
+      await reading.done;
+    }
+  }
 
   const follow = () => log.scrollHeight - log.scrollTop - log.clientHeight < 80;
   const toEnd = () => (log.scrollTop = log.scrollHeight);
@@ -57,13 +87,13 @@ export function setupTalk() {
     $('talk-error').hidden = true;
     input.value = '';
     grow();
+    const sent = conversation(text);
     messages.push({ role: 'user', content: text });
     bubble('user', text);
     const { element, body, foot } = bubble('model', '', true);
     controller = new AbortController();
     running(true);
-    const system = systemMessage();
-    const sent = system ? [{ role: 'system', content: system }, ...messages] : messages;
+    await stopReading();
     const events = [];
     const run = model.chat(sent, {
       ...options(),
@@ -120,6 +150,7 @@ export function setupTalk() {
       const pieces = [];
       for (const id of ids) pieces.push(await model.tokenBytes(id));
       showTokens(events, pieces);
+      readAhead(0);
     } catch {
       // The model was freed meanwhile.
     }
@@ -136,11 +167,6 @@ export function setupTalk() {
     $('talk-error').hidden = true;
     messages = [];
     $('usage').textContent = '';
-    try {
-      await model.reset();
-    } catch (error) {
-      showError(error);
-    }
     if (clear || !log.querySelector('.message')) {
       empty();
       showTokens([], []);
@@ -150,13 +176,24 @@ export function setupTalk() {
       toEnd();
     }
     input.focus();
+    try {
+      await stopReading();
+      await model.reset();
+      readAhead(0);
+    } catch (error) {
+      showError(error);
+    }
   }
 
   $('composer').addEventListener('submit', (event) => {
     event.preventDefault();
     send(input.value);
   });
-  input.addEventListener('input', grow);
+  input.addEventListener('input', () => {
+    grow();
+    readAhead(PAUSE_MS);
+  });
+  $('system').addEventListener('change', () => readAhead(0));
   input.addEventListener('keydown', (event) => {
     if (event.key === 'Enter' && !event.shiftKey && !event.isComposing && matchMedia('(hover: hover)').matches) {
       event.preventDefault();
@@ -177,9 +214,11 @@ export function setupTalk() {
       empty();
       showTokens([], []);
       input.focus();
+      readAhead(0);
     },
     end() {
       controller?.abort();
+      stopReading();
       model = undefined;
     },
   };

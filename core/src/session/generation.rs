@@ -23,8 +23,9 @@ pub const MAX_STOP_IDS: usize = 64;
 pub const MAX_LOGPROBS: usize = 32;
 /// What the text stream may hold back, with some to spare.
 const ROOM: usize = 512;
-/// Tokens of the prompt that one call computes at most: the time it takes to notice a cancellation.
-const PREFILL_CHUNK: usize = 256;
+/// Tokens of the prompt that one call computes at most, a pass of the default batch: the time it takes to notice a
+/// cancellation.
+const PREFILL_CHUNK: usize = crate::plan::DEFAULT_BATCH;
 
 /// What a decoder shows for an incomplete character.
 const REPLACEMENT: &[u8] = "\u{FFFD}".as_bytes();

@@ -48,7 +48,7 @@ export class Generation {
 }
 
 /** The steps of one run on `owner` (a Model). `begin` starts it inside the module. */
-export async function* steps(owner, begin, { signal, onProgress, logprobs = true, topLogprobs = 0 }, settle, keep) {
+export async function* steps(owner, begin, { signal, onProgress, logprobs = true, topLogprobs = 0, promptOnly = false }, settle, keep) {
   const module = owner.module;
   const clock = { id: transactionId(), start: now(), first: undefined };
   const out = { text: '', ids: [], logprobs: [], promptTokens: 0, stopReason: null };
@@ -65,6 +65,7 @@ export async function* steps(owner, begin, { signal, onProgress, logprobs = true
       if (event.kind === PREFILL) {
         out.promptTokens = event.total;
         onProgress?.({ phase: 'prompt', loaded: event.done, total: event.total });
+        if (promptOnly && event.done === event.total) return;
       } else {
         const text = decodeUtf8(module.result());
         out.text += text;

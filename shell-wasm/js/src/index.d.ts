@@ -144,6 +144,9 @@ export interface ChatOptions extends Partial<SamplingOptions>, RenderOptions {
   onProgress?: (progress: Progress) => void;
 }
 
+/** What decides how a prompt reads. */
+export type PrepareOption = keyof RenderOptions | 'specials' | 'parseSpecials' | 'signal' | 'onProgress';
+
 export interface ChatMessage {
   role: string;
   content: unknown;
@@ -212,6 +215,12 @@ export interface Model {
   chat(messages: ChatMessage[], options?: ChatOptions): Generation;
   /** Continues a text or a list of token ids. */
   generate(input: string | number[], options?: GenerateOptions): Generation;
+  /**
+   * Reads a conversation or a text ahead, while its end is still being written. The next run does not read again what its prompt has
+   * in common with it, from the beginning on; its bits are the same. Gives the number of tokens. One may abort it: what is read by
+   * then is kept.
+   */
+  prepare(input: string | ChatMessage[], options?: Pick<ChatOptions & GenerateOptions, PrepareOption>): Promise<number>;
   tokenize(text: string, options?: { specials?: boolean }): number[];
   countTokens(input: string | ChatMessage[], options?: RenderOptions & { specials?: boolean }): number;
   detokenize(ids: number[], options?: { mode?: 'visible' | 'raw' }): string;
@@ -233,7 +242,7 @@ export type WorkerModel = {
   [K in 'tokenize' | 'countTokens' | 'detokenize' | 'tokenBytes' | 'render' | 'logits' | 'diagnostics' | 'reset']: (
     ...args: Parameters<Model[K]>
   ) => Promise<ReturnType<Model[K]>>;
-} & Pick<Model, 'card' | 'chat' | 'generate' | 'free' | 'freed'> & {
+} & Pick<Model, 'card' | 'chat' | 'generate' | 'prepare' | 'free' | 'freed'> & {
     readonly simd: boolean;
     memoryBytes(): Promise<number>;
     [Symbol.dispose](): void;

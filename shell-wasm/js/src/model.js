@@ -110,6 +110,16 @@ export class Model {
     return this.#generation(INPUT.ids, idBytes(input), options, 'text');
   }
 
+  /**
+   * Reads a conversation or a text ahead, while its end is still being written: what the next run's prompt has in common with it, from
+   * the beginning on, is not read again. Gives the number of its tokens.
+   */
+  async prepare(input, options = {}) {
+    const only = { ...options, promptOnly: true };
+    const { promptTokens } = await (typeof input === 'string' ? this.generate(input, only) : this.chat(input, only)).run();
+    return promptTokens;
+  }
+
   #generation(kind, bytes, given, fallback) {
     this.#alive();
     const options = resolveOptions(given, this.card, fallback);

@@ -95,6 +95,10 @@ class RemoteModel {
     return this.#run('generate', input, options);
   }
 
+  prepare(input, { signal, onProgress, ...rest } = {}) {
+    return this.#wire.ask('prepare', [input, rest], { signal, onProgress });
+  }
+
   #run(method, input, options = {}) {
     const { signal, onProgress, ...rest } = options;
     return new Generation((settle, keep) => remoteSteps(this.#wire, [method, input, rest], { signal, onProgress }, settle, keep));

@@ -28,6 +28,7 @@ export function serve(port) {
       for await (const event of generation) port.postMessage({ call, event });
       return generation.finished;
     },
+    prepare: (call, input, options) => model.prepare(input, { ...options, signal: signalOf(call), onProgress: progress(call) }),
     call: (_, method, args) => model[method](...args),
     memoryBytes: () => engine.memoryBytes,
   };

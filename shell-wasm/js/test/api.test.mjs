@@ -102,6 +102,29 @@ test('breaking off, aborting and going on', async () => {
   assert.deepEqual((await model.generate(ids, options).run()).ids, whole, 'after an abort before the start');
 });
 
+test('what is read ahead is not read again', async () => {
+  const options = { maxTokens: 4, ignoreEos: true };
+  const text = 'as it was in the beginning '.repeat(3);
+  const long = readFileSync(fixture('tiny-odd-q8_0.slm'));
+  const batches = async (model) => {
+    const seen = [];
+    const { ids } = await model.generate(text, { ...options, onProgress: ({ loaded }) => seen.push(loaded) }).run();
+    return { ids, seen };
+  };
+  const cold = await batches(await lm.load(long));
+  assert.ok(cold.seen.length > 1, 'the prompt takes several batches');
+  const total = cold.seen.at(-1);
+  const model = await lm.load(long);
+  const other = `${text.slice(0, -9)}another end`;
+  const tokens = await model.prepare(other);
+  assert.equal(tokens, (await model.generate(other, options).run()).promptTokens);
+  const warm = await batches(model);
+  assert.deepEqual(warm.ids, cold.ids);
+  assert.deepEqual(warm.seen, [total], 'one batch, the end alone');
+  await assert.rejects(model.prepare(text, { signal: AbortSignal.abort() }), { name: 'AbortError' });
+  assert.deepEqual((await batches(model)).ids, cold.ids);
+});
+
 test('a second run while one is under way is refused', async () => {
   const model = await fresh();
   const first = model.generate(ids, { maxTokens: 5, ignoreEos: true })[Symbol.asyncIterator]();

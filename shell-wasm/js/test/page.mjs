@@ -45,6 +45,15 @@ const requests = [];
 const faults = [];
 context.on('request', (request) => requests.push(request.url()));
 page.on('pageerror', (error) => faults.push(error));
+// What the page asks of its worker.
+await page.addInitScript(() => {
+  window.asked = [];
+  const send = Worker.prototype.postMessage;
+  Worker.prototype.postMessage = function (message, ...rest) {
+    window.asked.push(message);
+    return send.call(this, message, ...rest);
+  };
+});
 page.on('crash', () => faults.push(new Error('the page crashed')));
 after(async () => {
   await browser.close();
@@ -319,6 +328,32 @@ test('reset forgets and keeps the text, clear removes it too', async () => {
   assert.equal(await used(), fresh);
 });
 
+test('what is typed is read along, unless that is turned off', async () => {
+  const lastRead = () => page.evaluate(() => window.asked.filter(({ type }) => type === 'prepare').at(-1)?.args[0].at(-1).content);
+  const isRead = (words) => page.waitForFunction(
+    (words) => window.asked.filter(({ type }) => type === 'prepare').at(-1)?.args[0].at(-1).content === words, words);
+  await page.click('#clear');
+  await isRead('');
+  await page.type('#input', 'Hello the', { delay: 10 });
+  await isRead('Hello the');
+  // In the middle of reading: the reply does not wait for its end, and is the same.
+  await page.type('#input', 're!');
+  await page.press('#input', 'Enter');
+  assert.equal((await reply()).text, REPLIES['!'].text);
+  await isRead('');
+
+  if (!(await shown('panel'))) await page.click('#panel-toggle');
+  await page.click('#tab-settings');
+  await page.click('#read-ahead');
+  await page.fill('#input', 'Not yet');
+  await page.waitForTimeout(400);
+  assert.equal(await lastRead(), '');
+  await page.click('#read-ahead');
+  await page.fill('#input', 'Now');
+  await isRead('Now');
+  await page.fill('#input', '');
+});
+
 test('a reply at its longest says so', async () => {
   await page.click('#clear');
   await page.fill('#maxTokens', '12');
@@ -334,6 +369,26 @@ test('nothing that was written left the page', () => {
   // The browser itself may ask whether the service worker is still the same.
   assert.deepEqual(site.log.slice(before.log).filter((line) => !/"GET \/(sw|lib\/files)\.js HTTP/.test(line)), []);
   assert.deepEqual(models.seen.slice(before.models), []);
+});
+
+test('a worker reads ahead as the page itself does', async () => {
+  const seen = await page.evaluate(async (address) => {
+    const { load } = await import('./lib/tinyrustlm.js');
+    const runs = [];
+    for (const worker of [true, false]) {
+      const model = await load(address, { worker, cache: false });
+      const messages = (end) => [{ role: 'user', content: `${'as it was in the beginning '.repeat(12)}${end}` }];
+      const tokens = await model.prepare(messages('another end'));
+      const seen = [];
+      const { text, promptTokens } = await model.chat(messages('!'), { maxTokens: 500, onProgress: ({ loaded }) => seen.push(loaded) }).run();
+      const refused = await model.prepare(messages('!'), { signal: AbortSignal.abort() }).then(() => '', ({ name }) => name);
+      runs.push({ text, refused, again: seen.length, whole: seen[0] === promptTokens, more: tokens > promptTokens && promptTokens > 128 });
+      model.free();
+    }
+    return runs;
+  }, address());
+  const expected = { text: REPLIES['!'].text, refused: 'AbortError', again: 1, whole: true, more: true };
+  assert.deepEqual(seen, [expected, expected]);
 });
 
 test('free gives the model back', async () => {
