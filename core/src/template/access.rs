@@ -32,7 +32,7 @@ impl Vm<'_> {
             value::LIST | value::TUPLE | value::DICT | value::KEYS | value::VALUES | value::ITEMS | value::RANGE => {
                 Some(item.len())
             }
-            value::LOOP => self.stack_at(item.at().wrapping_add(1)).ok().map(Value::len),
+            value::LOOP => Some(self.load(item.at().wrapping_add(1)).len()),
             _ => None,
         }
     }
@@ -42,8 +42,8 @@ impl Vm<'_> {
         match item.kind() {
             value::UNDEFINED | value::UNSAFE => Ok(Value::new(value::LIST, 0, 0)),
             value::GENERATOR => {
-                let list = self.heap_at(item.at());
-                self.set_heap(item.at(), Value::new(value::LIST, 0, 0));
+                let list = self.load(item.at());
+                self.store(item.at(), Value::new(value::LIST, 0, 0));
                 Ok(list)
             }
             value::STR | value::LIST | value::TUPLE | value::KEYS | value::VALUES | value::ITEMS | value::RANGE => {
@@ -58,12 +58,12 @@ impl Vm<'_> {
     pub(super) fn entry(&self, source: Value, index: usize) -> Value {
         let at = source.at();
         match source.kind() {
-            value::LIST | value::TUPLE => self.heap_at(at.wrapping_add(index)),
-            value::KEYS | value::DICT => self.heap_at(at.wrapping_add(2 * index)),
-            value::VALUES => self.heap_at(at.wrapping_add(2 * index).wrapping_add(1)),
+            value::LIST | value::TUPLE => self.load(at.wrapping_add(index)),
+            value::KEYS | value::DICT => self.load(at.wrapping_add(2 * index)),
+            value::VALUES => self.load(at.wrapping_add(2 * index).wrapping_add(1)),
             value::ITEMS => Value::new(value::TUPLE, at.wrapping_add(2 * index), 2).flagged(source.flags()),
             value::RANGE => {
-                let (start, step) = (self.heap_at(at).inline(), self.heap_at(at.wrapping_add(1)).inline());
+                let (start, step) = (self.load(at).inline(), self.load(at.wrapping_add(1)).inline());
                 Value::small(start.wrapping_add(step.wrapping_mul(index as i64)))
             }
             value::STR => {
@@ -80,26 +80,26 @@ impl Vm<'_> {
     /// The next item of the loop state on top of the stack. A string is walked by bytes, which stand in the state.
     pub(super) fn advance(&mut self) -> Result<Option<Value>, Fail> {
         let state = self.sp.wrapping_sub(STATE);
-        let (source, cursor) = (self.stack_at(state)?, self.stack_at(state.wrapping_add(1))?);
+        let (source, cursor) = (self.load(state), self.load(state.wrapping_add(1)));
         let index = cursor.at();
         if index >= cursor.len() {
             return Ok(None);
         }
         let item = if source.kind() == value::STR {
-            let from = self.peek(0)?.at();
+            let from = self.peek(0).at();
             let to = from.wrapping_add(decode(self.text.of(source), from).1);
-            self.set_stack(self.sp.wrapping_sub(1), Value::new(value::MARK, to, 0));
+            self.store(self.sp.wrapping_sub(1), Value::new(value::MARK, to, 0));
             part(source, from, to)
         } else {
             self.entry(source, index)
         };
-        self.set_stack(state.wrapping_add(1), Value::new(value::MARK, index.wrapping_add(1), cursor.len()));
+        self.store(state.wrapping_add(1), Value::new(value::MARK, index.wrapping_add(1), cursor.len()));
         Ok(Some(item))
     }
 
     /// Pops a value of exactly `count` items and pushes them, the first on top.
     pub(super) fn unpack(&mut self, count: usize) -> Result<(), Fail> {
-        let source = self.pop()?;
+        let source = self.pop();
         let source = self.iterable(source)?;
         if self.length(source) != Some(count) {
             return self.fail(Code::TemplateValueError);
@@ -127,7 +127,7 @@ impl Vm<'_> {
             } else {
                 self.entry(source, index)
             };
-            self.set_heap(at.wrapping_add(index), item);
+            self.store(at.wrapping_add(index), item);
         }
         Ok(Value::new(value::LIST, at, length).flagged(source.flags() & value::CONTENT))
     }
@@ -135,7 +135,7 @@ impl Vm<'_> {
     /// A list that is read once.
     pub(super) fn generator(&mut self, list: Value) -> Result<Value, Fail> {
         let cell = self.alloc(1)?;
-        self.set_heap(cell, list);
+        self.store(cell, list);
         Ok(Value::new(value::GENERATOR, cell, 0))
     }
 
@@ -151,7 +151,7 @@ impl Vm<'_> {
         self.charge(dict.len() / 8)?;
         for index in 0..dict.len() {
             let at = dict.at().wrapping_add(2 * index);
-            if self.same(self.heap_at(at), key) {
+            if self.same(self.load(at), key) {
                 return Ok(Some(at));
             }
         }
@@ -185,8 +185,7 @@ impl Vm<'_> {
     /// Index of the running loop's current item, its source, and how many items there are.
     fn loop_state(&self, object: Value) -> Result<(usize, Value, usize), Fail> {
         let at = object.at();
-        let (source, cursor, aux) =
-            (self.stack_at(at)?, self.stack_at(at.wrapping_add(1))?, self.stack_at(at.wrapping_add(2))?);
+        let (source, cursor, aux) = (self.load(at), self.load(at.wrapping_add(1)), self.load(at.wrapping_add(2)));
         if aux.kind() != value::MARK || aux.at() != object.len() {
             return self.fail(Code::TemplateUnsupported);
         }
@@ -215,8 +214,8 @@ impl Vm<'_> {
     }
 
     fn namespace_attribute(&mut self, object: Value, name: Value) -> Result<Option<Value>, Fail> {
-        let slot = self.dict_find(self.heap_at(object.at()), name)?;
-        Ok(slot.map(|slot| self.heap_at(slot.wrapping_add(1))))
+        let slot = self.dict_find(self.load(object.at()), name)?;
+        Ok(slot.map(|slot| self.load(slot.wrapping_add(1))))
     }
 
     /// `object.name`: Python's attribute first, then the item.
@@ -228,7 +227,7 @@ impl Vm<'_> {
             return Ok(found);
         }
         let found = match object.kind() {
-            value::DICT => self.dict_find(object, name)?.map(|slot| self.heap_at(slot.wrapping_add(1))),
+            value::DICT => self.dict_find(object, name)?.map(|slot| self.load(slot.wrapping_add(1))),
             value::NAMESPACE => self.namespace_attribute(object, name)?,
             _ => None,
         };
@@ -244,7 +243,7 @@ impl Vm<'_> {
             // A key that cannot be hashed is no error here.
             value::DICT if !matches!(key.kind(), value::LIST | value::DICT..=value::ITEMS) => {
                 if let Some(slot) = self.dict_find(object, key)? {
-                    return Ok(self.heap_at(slot.wrapping_add(1)));
+                    return Ok(self.load(slot.wrapping_add(1)));
                 }
             }
             value::STR | value::LIST | value::TUPLE | value::RANGE if key.is_integer() => {
@@ -280,7 +279,7 @@ impl Vm<'_> {
             return Ok(found);
         }
         let cell = self.alloc(1)?;
-        self.set_heap(cell, object);
+        self.store(cell, object);
         Ok(Value::new(value::METHOD, cell.wrapping_add(1), found.len()))
     }
 
@@ -293,24 +292,24 @@ impl Vm<'_> {
             return self.fail(Code::TemplateSecurityError);
         }
         let cell = namespace.at();
-        let dict = self.heap_at(cell);
+        let dict = self.load(cell);
         let slot = match self.dict_find(dict, name)? {
             Some(slot) => slot,
             None => {
                 let (mut at, count) = (dict.at(), dict.len());
-                if count >= self.heap_at(cell.wrapping_add(1)).len() {
+                if count >= self.load(cell.wrapping_add(1)).len() {
                     let capacity = (2 * count).max(4);
                     at = self.alloc(2 * capacity)?;
                     self.move_heap(dict.at(), at, 2 * count);
-                    self.set_heap(cell.wrapping_add(1), Value::new(value::MARK, 0, capacity));
+                    self.store(cell.wrapping_add(1), Value::new(value::MARK, 0, capacity));
                 }
                 let slot = at.wrapping_add(2 * count);
-                self.set_heap(slot, name);
-                self.set_heap(cell, Value::new(value::DICT, at, count.wrapping_add(1)));
+                self.store(slot, name);
+                self.store(cell, Value::new(value::DICT, at, count.wrapping_add(1)));
                 slot
             }
         };
-        self.set_heap(slot.wrapping_add(1), item);
+        self.store(slot.wrapping_add(1), item);
         Ok(())
     }
 

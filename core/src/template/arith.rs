@@ -26,7 +26,7 @@ impl Vm<'_> {
 
     /// Two values to one, popped and pushed; or the library's function that does it begins.
     pub(super) fn binary(&mut self, which: u8) -> Result<(), Fail> {
-        let (b, a) = (self.pop()?, self.pop()?);
+        let (b, a) = (self.pop(), self.pop());
         let flags = (a.flags() | b.flags()) & value::CONTENT;
         let (left, right) = (a.kind(), b.kind());
         if left == value::STR && which == binary::MOD {
@@ -134,7 +134,7 @@ impl Vm<'_> {
         let first = self.sp.wrapping_sub(count);
         let mut result = self.text.since(self.text.used());
         for index in first..self.sp {
-            let item = self.stack_at(index)?;
+            let item = self.load(index);
             self.charge(item.weight() / 4)?;
             let item = self.string_of(item)?;
             result = if index == first { item } else { self.text.concat(result, item)? };
@@ -170,7 +170,7 @@ impl Vm<'_> {
         let mut equal = true;
         while equal && self.sp > floor {
             self.charge(1)?;
-            let (b, a) = (self.pop()?, self.pop()?);
+            let (b, a) = (self.pop(), self.pop());
             match (a.kind(), b.kind()) {
                 (value::LIST, value::LIST) | (value::TUPLE, value::TUPLE) => {
                     equal = a.len() == b.len();
@@ -190,8 +190,8 @@ impl Vm<'_> {
                             equal = false;
                             break;
                         };
-                        self.push(self.heap_at(a.at().wrapping_add(2 * index).wrapping_add(1)))?;
-                        self.push(self.heap_at(slot.wrapping_add(1)))?;
+                        self.push(self.load(a.at().wrapping_add(2 * index).wrapping_add(1)))?;
+                        self.push(self.load(slot.wrapping_add(1)))?;
                     }
                 }
                 (value::RANGE, value::RANGE) => {

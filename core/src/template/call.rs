@@ -23,7 +23,7 @@ impl Vm<'_> {
             if named > 0 {
                 return self.fail(Code::TemplateUnsupported);
             }
-            let more = self.pop()?;
+            let more = self.pop();
             let more = self.listed(more)?;
             for index in 0..more.len() {
                 self.push(self.entry(more, index))?;
@@ -32,7 +32,7 @@ impl Vm<'_> {
         }
         let first = self.sp.wrapping_sub(positional.wrapping_add(2 * named));
         let restore = first.wrapping_sub(2);
-        let callee = self.stack_at(restore.wrapping_add(1))?;
+        let callee = self.load(restore.wrapping_add(1));
         let mut args = Args { first, positional, named, restore };
         let mut function = callee.len();
         match callee.kind() {
@@ -44,12 +44,12 @@ impl Vm<'_> {
             value::METHOD => {
                 // The object is the first argument: it takes the callee's place.
                 let object = match callee.at() {
-                    0 => self.stack_at(restore)?,
-                    at => self.heap_at(at.wrapping_sub(1)),
+                    0 => self.load(restore),
+                    at => self.load(at.wrapping_sub(1)),
                 };
                 args.first = first.wrapping_sub(1);
                 args.positional = positional.wrapping_add(1);
-                self.set_stack(args.first, object);
+                self.store(args.first, object);
             }
             _ if callee.is_undefined() => return self.fail(Self::misuse(callee)),
             _ => return self.fail(Code::TemplateTypeError),
@@ -80,14 +80,14 @@ impl Vm<'_> {
         let params = def.params;
         let given = positional.min(params);
         for slot in 0..given {
-            self.set_slot(slot, self.stack_at(first.wrapping_add(slot))?);
+            self.set_slot(slot, self.load(first.wrapping_add(slot)));
         }
         // A caller is one more parameter, by name alone.
         let last = params.wrapping_add(def.takes_caller as usize);
         let rest = self.sp;
         for pair in 0..named {
             let index = first.wrapping_add(positional).wrapping_add(2 * pair);
-            let (name, item) = (self.stack_at(index)?, self.stack_at(index.wrapping_add(1))?);
+            let (name, item) = (self.load(index), self.load(index.wrapping_add(1)));
             let slot = (given..last).find(|&slot| {
                 let param = self.program.param(def.first_param.wrapping_add(slot));
                 self.text.of(param) == self.text.of(name)
@@ -109,7 +109,7 @@ impl Vm<'_> {
             return if positional > params { self.fail(Code::TemplateTypeError) } else { Ok(()) };
         }
         for index in params..positional {
-            self.push(self.stack_at(first.wrapping_add(index))?)?;
+            self.push(self.load(first.wrapping_add(index)))?;
         }
         let varargs = self.make_list(value::TUPLE, positional.saturating_sub(params))?;
         self.set_slot(params.wrapping_add(2), varargs);

@@ -1,4 +1,4 @@
-//! Where the machine's values are: the stack, and the heap that only grows.
+//! Where the machine's values are: one memory, the stack in front and behind it the heap that only grows.
 
 use super::Fail;
 use super::value::{self, Value};
@@ -6,57 +6,51 @@ use super::vm::Vm;
 use crate::error::Code;
 
 impl Vm<'_> {
-    pub(super) fn push(&mut self, item: Value) -> Result<(), Fail> {
-        match self.stack.get_mut(self.sp) {
-            Some(slot) => *slot = item.word(),
-            None => return self.fail(Code::TemplateStack),
+    /// The value at a place of the memory; missing outside.
+    #[inline(never)]
+    pub(super) fn load(&self, index: usize) -> Value {
+        Value::from_word(self.word(index))
+    }
+
+    fn word(&self, index: usize) -> u64 {
+        self.memory.get(index).copied().unwrap_or(0)
+    }
+
+    /// Puts a value at a place of the memory; nothing outside.
+    #[inline(never)]
+    pub(super) fn store(&mut self, index: usize, item: Value) {
+        if let Some(place) = self.memory.get_mut(index) {
+            *place = item.word();
         }
+    }
+
+    #[inline(never)]
+    pub(super) fn push(&mut self, item: Value) -> Result<(), Fail> {
+        if self.sp >= self.stack_end {
+            return self.fail(Code::TemplateStack);
+        }
+        self.store(self.sp, item);
         self.sp = self.sp.wrapping_add(1);
         Ok(())
     }
 
-    pub(super) fn pop(&mut self) -> Result<Value, Fail> {
+    /// The top, which is dropped. A damaged program may go below the stack: there all is missing, and no push succeeds.
+    #[inline(never)]
+    pub(super) fn pop(&mut self) -> Value {
         self.sp = self.sp.wrapping_sub(1);
-        self.stack_at(self.sp)
+        self.load(self.sp)
     }
 
     /// The value `below` the top of the stack; 0 is the top.
-    pub(super) fn peek(&self, below: usize) -> Result<Value, Fail> {
-        self.stack_at(self.sp.wrapping_sub(below).wrapping_sub(1))
-    }
-
-    pub(super) fn stack_at(&self, index: usize) -> Result<Value, Fail> {
-        match self.stack.get(index) {
-            Some(&word) => Ok(Value::from_word(word)),
-            None => self.fail(Code::TemplateDamaged),
-        }
-    }
-
-    pub(super) fn set_stack(&mut self, index: usize, item: Value) {
-        if let Some(slot) = self.stack.get_mut(index) {
-            *slot = item.word();
-        }
-    }
-
-    pub(super) fn heap_word(&self, index: usize) -> u64 {
-        self.heap.get(index).copied().unwrap_or(0)
-    }
-
-    pub(super) fn heap_at(&self, index: usize) -> Value {
-        Value::from_word(self.heap_word(index))
-    }
-
-    pub(super) fn set_heap(&mut self, index: usize, item: Value) {
-        if let Some(slot) = self.heap.get_mut(index) {
-            *slot = item.word();
-        }
+    pub(super) fn peek(&self, below: usize) -> Value {
+        self.load(self.sp.wrapping_sub(below).wrapping_sub(1))
     }
 
     /// A cell of the heap with one word.
     fn cell(&mut self, kind: u8, word: u64) -> Result<Value, Fail> {
         let at = self.alloc(1)?;
-        if let Some(slot) = self.heap.get_mut(at) {
-            *slot = word;
+        if let Some(place) = self.memory.get_mut(at) {
+            *place = word;
         }
         Ok(Value::new(kind, at, 0))
     }
@@ -77,31 +71,28 @@ impl Vm<'_> {
         match item.kind() {
             value::INT => item.inline(),
             value::BOOL => item.at() as i64,
-            value::WIDE => self.heap_word(item.at()) as i64,
+            value::WIDE => self.word(item.at()) as i64,
             _ => 0,
         }
     }
 
     /// A number as a float.
     pub(super) fn float_of(&self, item: Value) -> f64 {
-        if item.kind() == value::FLOAT { f64::from_bits(self.heap_word(item.at())) } else { self.int_of(item) as f64 }
+        if item.kind() == value::FLOAT { f64::from_bits(self.word(item.at())) } else { self.int_of(item) as f64 }
     }
 
     /// Copies values within the heap; the places may overlap.
     pub(super) fn move_heap(&mut self, from: usize, to: usize, count: usize) {
         for step in 0..count {
             let offset = if to <= from { step } else { count.wrapping_sub(step).wrapping_sub(1) };
-            let word = self.heap_word(from.wrapping_add(offset));
-            if let Some(slot) = self.heap.get_mut(to.wrapping_add(offset)) {
-                *slot = word;
-            }
+            self.store(to.wrapping_add(offset), self.load(from.wrapping_add(offset)));
         }
     }
 
     /// Takes `count` values of the heap.
     pub(super) fn alloc(&mut self, count: usize) -> Result<usize, Fail> {
         let at = self.top;
-        let end = at.checked_add(count).filter(|&end| end <= self.heap.len());
+        let end = at.checked_add(count).filter(|&end| end <= self.memory.len());
         self.top = self.need(end, Code::TemplateMemory)?;
         self.charge(count / 8)?;
         Ok(at)
@@ -112,8 +103,8 @@ impl Vm<'_> {
         let at = self.alloc(count)?;
         let first = self.sp.wrapping_sub(count);
         for index in 0..count {
-            let item = self.stack_at(first.wrapping_add(index))?;
-            self.set_heap(at.wrapping_add(index), item);
+            let item = self.load(first.wrapping_add(index));
+            self.store(at.wrapping_add(index), item);
         }
         self.sp = first;
         Ok(Value::new(kind, at, count))
@@ -126,18 +117,18 @@ impl Vm<'_> {
         let mut count = 0usize;
         let mut index = first;
         while index < self.sp {
-            let (key, item) = (self.stack_at(index)?, self.stack_at(index.wrapping_add(1))?);
+            let (key, item) = (self.load(index), self.load(index.wrapping_add(1)));
             index = index.wrapping_add(2);
             let slot = match self.dict_find(Value::new(value::DICT, at, count), key)? {
                 Some(slot) => slot,
                 None => {
                     let slot = at.wrapping_add(2 * count);
-                    self.set_heap(slot, key);
+                    self.store(slot, key);
                     count = count.wrapping_add(1);
                     slot
                 }
             };
-            self.set_heap(slot.wrapping_add(1), item);
+            self.store(slot.wrapping_add(1), item);
         }
         self.sp = first;
         Ok(Value::new(value::DICT, at, count))

@@ -10,7 +10,6 @@ use super::vm::Vm;
 use crate::error::Code;
 
 const OBJECT: usize = 1;
-const ARRAY: usize = 0;
 
 /// Where reading stands. The offset of a fault is `at`.
 #[derive(Debug)]
@@ -104,7 +103,7 @@ impl<'j> Json<'j> {
                     }
                     vm.push(item)?;
                 }
-                let object = vm.stack_at(open).map_or(ARRAY, Value::len);
+                let object = vm.load(open).len();
                 match self.space() {
                     b',' => {
                         self.bump();
@@ -141,7 +140,7 @@ impl<'j> Json<'j> {
     }
 
     fn close(&mut self, vm: &mut Vm<'_>, open: &mut usize, object: usize) -> Result<Value, Fail> {
-        let mark = vm.stack_at(*open)?;
+        let mark = vm.load(*open);
         let first = open.wrapping_add(1);
         let flags = if self.plain { 0 } else { value::CONTENT };
         let out = if object == OBJECT {

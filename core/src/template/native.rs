@@ -17,7 +17,7 @@ impl Vm<'_> {
         let mut operands = [Value::of(value::MISSING); OPERANDS];
         self.sp = self.sp.wrapping_sub(count);
         for (index, operand) in operands.iter_mut().take(count).enumerate() {
-            *operand = self.stack_at(self.sp.wrapping_add(index))?;
+            *operand = self.load(self.sp.wrapping_add(index));
         }
         let [item, x, y, z] = operands;
         self.charge(item.weight() / 4)?;
@@ -54,7 +54,7 @@ impl Vm<'_> {
                 for index in 0..item.len() {
                     self.push(self.entry(item, index))?;
                     self.unpack(2)?;
-                    let (key, item) = (self.pop()?, self.pop()?);
+                    let (key, item) = (self.pop(), self.pop());
                     self.push(key)?;
                     self.push(item)?;
                 }
@@ -67,18 +67,18 @@ impl Vm<'_> {
                     }
                 }
                 let cell = self.alloc(2)?;
-                self.set_heap(cell, item);
-                self.set_heap(cell.wrapping_add(1), Value::new(value::MARK, 0, item.len()));
+                self.store(cell, item);
+                self.store(cell.wrapping_add(1), Value::new(value::MARK, 0, item.len()));
                 Value::new(value::NAMESPACE, cell, 0)
             }
             native::VIEW => {
-                let dict = if item.kind() == value::NAMESPACE { self.heap_at(item.at()) } else { item };
+                let dict = if item.kind() == value::NAMESPACE { self.load(item.at()) } else { item };
                 dict.seen_as(self.int_of(x) as u8)
             }
-            native::GET => self.dict_find(item, x)?.map_or(y, |slot| self.heap_at(slot.wrapping_add(1))),
+            native::GET => self.dict_find(item, x)?.map_or(y, |slot| self.load(slot.wrapping_add(1))),
             native::PUT => {
                 let at = if item.kind() == value::GENERATOR { 0 } else { self.int_of(x) as usize };
-                self.set_heap(item.at().wrapping_add(at), y);
+                self.store(item.at().wrapping_add(at), y);
                 item
             }
             native::RAISE => {
@@ -133,7 +133,7 @@ impl Vm<'_> {
         }
         let at = self.alloc(3)?;
         for (offset, number) in [start, step, stop].into_iter().enumerate() {
-            self.set_heap(at.wrapping_add(offset), Value::small(number));
+            self.store(at.wrapping_add(offset), Value::small(number));
         }
         Ok(Value::new(value::RANGE, at, length as usize))
     }

@@ -89,7 +89,7 @@ impl Vm<'_> {
         self.begin(item, style)?;
         while self.sp > floor {
             self.charge(1)?;
-            let (position, container) = (self.pop()?, self.pop()?);
+            let (position, container) = (self.pop(), self.pop());
             let index = position.at();
             let content = container.is_content();
             let dict = container.kind() == value::DICT;
@@ -118,7 +118,7 @@ impl Vm<'_> {
             }
             let entry = match container.kind() {
                 value::RANGE => self.entry(container, index),
-                _ => self.heap_at(container.at().wrapping_add(index)),
+                _ => self.load(container.at().wrapping_add(index)),
             };
             self.push(container)?;
             self.push(Value::new(value::MARK, index.wrapping_add(1), 0))?;
@@ -163,9 +163,8 @@ impl Vm<'_> {
             _ if style.json => self.fail(Code::TemplateTypeError),
             value::UNDEFINED | value::UNSAFE => self.text.push_all(b"Undefined", false),
             value::RANGE => {
-                let (start, step) =
-                    (self.heap_at(item.at()).inline(), self.heap_at(item.at().wrapping_add(1)).inline());
-                let stop = self.heap_at(item.at().wrapping_add(2)).inline();
+                let (start, step) = (self.load(item.at()).inline(), self.load(item.at().wrapping_add(1)).inline());
+                let stop = self.load(item.at().wrapping_add(2)).inline();
                 self.text.push_all(b"range(", false)?;
                 self.write_int(start, false)?;
                 self.text.push_all(b", ", false)?;

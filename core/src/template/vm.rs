@@ -15,10 +15,12 @@ pub struct Vm<'m> {
     pub(super) text: Text<'m>,
     pub(super) program: Program<'m>,
     pub(super) unicode: Unicode<'m>,
-    pub(super) heap: &'m mut [u64],
-    pub(super) top: usize,
-    pub(super) stack: &'m mut [u64],
+    /// The stack, and behind it the heap.
+    pub(super) memory: &'m mut [u64],
+    pub(super) stack_end: usize,
     pub(super) sp: usize,
+    /// End of what the heap holds.
+    pub(super) top: usize,
     /// First slot of the running function; its record stands below.
     base: usize,
     /// Next byte of the code, and first byte of the instruction that runs.
@@ -48,22 +50,21 @@ impl<'m> Vm<'m> {
         program: Program<'m>,
         unicode: Unicode<'m>,
         text: Text<'m>,
-        values: &'m mut [u64],
+        memory: &'m mut [u64],
         out: &'m mut [u8],
         out_bits: &'m mut [u8],
         now: Now,
     ) -> Self {
-        let quarter = values.len() / 4;
-        let (stack, heap) = values.split_at_mut_checked(quarter).unwrap_or_default();
+        let stack_end = memory.len() / 4;
         let none = Value::of(value::DICT);
         Self {
             text,
             program,
             unicode,
-            heap,
-            top: 0,
-            stack,
+            memory,
+            stack_end,
             sp: 0,
+            top: stack_end,
             base: 0,
             pc: 0,
             at: 0,
@@ -159,26 +160,22 @@ impl<'m> Vm<'m> {
     fn frame(&self, up: u8) -> Result<usize, Fail> {
         let mut base = self.base;
         for _ in 0..up {
-            base = self.live(self.stack_at(base.wrapping_sub(1))?)?;
+            base = self.live(self.load(base.wrapping_sub(1)))?;
         }
         Ok(base)
     }
 
     /// The base a link names, when that function still runs.
     pub(super) fn live(&self, link: Value) -> Result<usize, Fail> {
-        let record = self.stack_at(link.at().wrapping_sub(2))?;
+        let record = self.load(link.at().wrapping_sub(2));
         if link.at() <= self.sp && record.kind() == value::MARK && record.len() as u16 == link.len() as u16 {
             return Ok(link.at());
         }
         self.fail(Code::TemplateUnsupported)
     }
 
-    fn slot(&self, base: usize, slot: usize) -> Result<Value, Fail> {
-        self.stack_at(base.wrapping_add(slot))
-    }
-
     pub(super) fn set_slot(&mut self, slot: usize, item: Value) {
-        self.set_stack(self.base.wrapping_add(slot), item);
+        self.store(self.base.wrapping_add(slot), item);
     }
 
     /// Begins a function: record, empty slots. `link` names the function that encloses it.
@@ -196,13 +193,12 @@ impl<'m> Vm<'m> {
     }
 
     /// Ends a function.
-    fn leave(&mut self) -> Result<(), Fail> {
+    fn leave(&mut self) {
         let record = self.base.wrapping_sub(RECORD);
-        let (back, mark) = (self.stack_at(record)?, self.stack_at(record.wrapping_add(1))?);
+        let (back, mark) = (self.load(record), self.load(record.wrapping_add(1)));
         self.pc = back.len();
         self.base = back.at();
         self.sp = mark.at();
-        Ok(())
     }
 
     /// Takes back what was printed after `mark`, as a string.
@@ -247,7 +243,7 @@ impl<'m> Vm<'m> {
         // What comes last hides what came before.
         for dict in [self.defaults, self.vars, if input { self.input } else { Value::of(value::DICT) }] {
             if let Some(slot) = self.dict_find(dict, name)? {
-                found = self.heap_at(slot.wrapping_add(1));
+                found = self.load(slot.wrapping_add(1));
             }
         }
         self.set_slot(slot, found);
@@ -290,7 +286,7 @@ impl<'m> Vm<'m> {
                 }
                 op::STORE => {
                     let slot = self.u16();
-                    let item = self.pop()?;
+                    let item = self.pop();
                     self.set_slot(slot, item);
                     continue;
                 }
@@ -310,7 +306,7 @@ impl<'m> Vm<'m> {
                     continue;
                 }
                 op::EMIT => {
-                    let item = self.pop()?;
+                    let item = self.pop();
                     if item.kind() == value::STR {
                         self.emit(item)?;
                     } else {
@@ -327,7 +323,7 @@ impl<'m> Vm<'m> {
                     continue;
                 }
                 op::POP => {
-                    self.pop()?;
+                    self.pop();
                     continue;
                 }
                 op::JUMP => {
@@ -335,32 +331,32 @@ impl<'m> Vm<'m> {
                     continue;
                 }
                 op::JUMP_FALSE => {
-                    let item = self.pop()?;
+                    let item = self.pop();
                     let go = !self.truthy(item);
                     self.jump(go);
                     continue;
                 }
                 code @ (op::AND | op::OR) => {
-                    let item = self.peek(0)?;
+                    let item = self.peek(0);
                     let keep = self.truthy(item) == (code == op::OR);
                     self.jump(keep);
                     if !keep {
-                        self.pop()?;
+                        self.pop();
                     }
                     continue;
                 }
                 op::JUMP_GIVEN => {
                     let slot = self.u16();
-                    let given = self.slot(self.base, slot)?.kind() != value::MISSING;
+                    let given = self.load(self.base.wrapping_add(slot)).kind() != value::MISSING;
                     self.jump(given);
                     continue;
                 }
                 op::NOT => {
-                    let item = self.pop()?;
+                    let item = self.pop();
                     Value::bool(!self.truthy(item))
                 }
                 code @ (op::NEG | op::POS) => {
-                    let item = self.pop()?;
+                    let item = self.pop();
                     self.sign(item, code == op::NEG)?
                 }
                 op::BINARY => {
@@ -370,13 +366,13 @@ impl<'m> Vm<'m> {
                 }
                 op::COMPARE => {
                     let which = self.u8();
-                    let (b, a) = (self.pop()?, self.pop()?);
+                    let (b, a) = (self.pop(), self.pop());
                     let result = self.compare(which, a, b)?;
                     Value::bool(result)
                 }
                 op::COMPARE_CHAIN => {
                     let which = self.u8();
-                    let (b, a) = (self.pop()?, self.pop()?);
+                    let (b, a) = (self.pop(), self.pop());
                     let holds = self.compare(which, a, b)?;
                     self.push(if holds { b } else { Value::bool(false) })?;
                     self.jump(!holds);
@@ -397,21 +393,21 @@ impl<'m> Vm<'m> {
                     self.make_dict(first)?
                 }
                 op::ATTR => {
-                    let object = self.pop()?;
+                    let object = self.pop();
                     let result = self.attribute(object)?;
                     self.bind(result, object)?
                 }
                 op::ITEM => {
-                    let (key, object) = (self.pop()?, self.pop()?);
+                    let (key, object) = (self.pop(), self.pop());
                     let result = self.item(object, key)?;
                     self.bind(result, object)?
                 }
                 op::SLICE => {
-                    let (step, stop, start, object) = (self.pop()?, self.pop()?, self.pop()?, self.pop()?);
+                    let (step, stop, start, object) = (self.pop(), self.pop(), self.pop(), self.pop());
                     self.slice(object, start, stop, step)?
                 }
                 op::METHOD => {
-                    let object = self.peek(0)?;
+                    let object = self.peek(0);
                     self.attribute(object)?
                 }
                 op::CALL => {
@@ -430,7 +426,7 @@ impl<'m> Vm<'m> {
                 }
                 op::TEST => {
                     let set = self.number(8);
-                    let item = self.pop()?;
+                    let item = self.pop();
                     let truth = self.truthy(item);
                     let fits =
                         set >> item.kind() & 1 != 0 && set & if truth { op::test::FALSE } else { op::test::TRUE } == 0;
@@ -441,7 +437,7 @@ impl<'m> Vm<'m> {
                     Value::small(self.now.field(field) as i64)
                 }
                 op::ITER => {
-                    let source = self.pop()?;
+                    let source = self.pop();
                     let source = self.iterable(source)?;
                     self.serial = self.serial.wrapping_add(1);
                     let length = self.length(source).unwrap_or(0);
@@ -469,13 +465,13 @@ impl<'m> Vm<'m> {
                 }
                 op::LOOP => {
                     let slot = self.u16();
-                    let serial = self.peek(1)?.at();
+                    let serial = self.peek(1).at();
                     self.set_slot(slot, Value::new(value::LOOP, self.sp.wrapping_sub(STATE), serial));
                     continue;
                 }
                 op::COLLECT => {
-                    let item = self.pop()?;
-                    let (position, aux, cursor, source) = (self.pop()?, self.pop()?, self.pop()?, self.pop()?);
+                    let item = self.pop();
+                    let (position, aux, cursor, source) = (self.pop(), self.pop(), self.pop(), self.pop());
                     let aux = Value::new(value::MARK, aux.at(), aux.len().wrapping_add(1));
                     for part in [item, source, cursor, aux, position] {
                         self.push(part)?;
@@ -484,14 +480,14 @@ impl<'m> Vm<'m> {
                 }
                 op::COLLECTED => {
                     let lazy = self.u8() != 0;
-                    let aux = self.peek(1)?;
+                    let aux = self.peek(1);
                     self.sp = self.sp.wrapping_sub(STATE);
                     let list = self.make_list(value::LIST, aux.len())?;
                     if lazy { self.generator(list)? } else { list }
                 }
                 op::CAPTURE => Value::new(value::MARK, self.out_len, 0),
                 code @ (op::CAPTURED | op::CAPTURE_DROP) => {
-                    let mark = self.pop()?;
+                    let mark = self.pop();
                     if code == op::CAPTURE_DROP {
                         self.out_len = self.out_len.min(mark.at());
                         continue;
@@ -500,18 +496,18 @@ impl<'m> Vm<'m> {
                 }
                 op::MACRO => {
                     let index = self.u16();
-                    let serial = self.stack_at(self.base.wrapping_sub(2))?.len();
+                    let serial = self.load(self.base.wrapping_sub(2)).len();
                     Value::new(value::MACRO, self.base, index << 16 | serial)
                 }
                 op::RESULT => {
-                    let result = self.pop()?;
-                    self.leave()?;
+                    let result = self.pop();
+                    self.leave();
                     result
                 }
                 op::SET_ATTR => {
                     let namespace = self.variable()?;
                     let name = self.constant();
-                    let item = self.pop()?;
+                    let item = self.pop();
                     self.set_attribute(namespace, name, item)?;
                     continue;
                 }
@@ -528,7 +524,7 @@ impl<'m> Vm<'m> {
                     return self.fail(super::code_of(number));
                 }
                 op::HALT => return Ok(()),
-                op::DUP => self.peek(0)?,
+                op::DUP => self.peek(0),
                 _ => return self.fail(Code::TemplateDamaged),
             };
             self.push(result)?;
@@ -538,7 +534,7 @@ impl<'m> Vm<'m> {
     fn variable(&mut self) -> Result<Value, Fail> {
         let up = self.u8();
         let slot = self.u16();
-        self.slot(self.frame(up)?, slot)
+        Ok(self.load(self.frame(up)?.wrapping_add(slot)))
     }
 
     /// Puts a message where the caller of the rendering finds it.
