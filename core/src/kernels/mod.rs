@@ -44,8 +44,6 @@ pub(crate) struct Quantised<'a> {
     /// Column blocks of a row.
     blocks: usize,
     group_bytes: usize,
-    // The SIMD kernels know it from the dtype.
-    #[cfg_attr(all(target_arch = "wasm32", target_feature = "simd128"), allow(dead_code))]
     group_scales: usize,
     data: &'a [u8],
 }
@@ -54,9 +52,9 @@ impl<'a> Quantised<'a> {
     /// The blocks of row group `index`; empty beyond the last.
     #[inline(always)]
     fn row_group(&self, index: usize) -> &'a [u8] {
-        let len = self.blocks.saturating_mul(self.group_bytes);
-        let start = index.saturating_mul(len);
-        self.data.get(start..start.saturating_add(len)).unwrap_or(&[])
+        let len = self.blocks.wrapping_mul(self.group_bytes);
+        let start = index.wrapping_mul(len);
+        self.data.get(start..start.wrapping_add(len)).unwrap_or(&[])
     }
 }
 
@@ -71,8 +69,8 @@ impl<'a> Floats<'a> {
     /// Rows 8 * index and following, at most 8 of them.
     #[inline(always)]
     fn rows_of(&self, index: usize) -> &'a [f32] {
-        let len = self.cols.saturating_mul(GROUP_ROWS);
-        let start = index.saturating_mul(len);
+        let len = self.cols.wrapping_mul(GROUP_ROWS);
+        let start = index.wrapping_mul(len);
         let rest = self.data.get(start..).unwrap_or(&[]);
         rest.get(..len).unwrap_or(rest)
     }
@@ -88,17 +86,18 @@ pub(crate) struct Tile<'a> {
 
 impl Tile<'_> {
     /// Writes the outputs of row group `group` for `token`, the bias added; rows beyond the last are dropped.
-    #[inline(always)]
+    #[cfg_attr(not(target_arch = "wasm32"), inline(always))]
+    #[cfg_attr(target_arch = "wasm32", inline(never))]
     #[allow(unsafe_code)]
     fn put(&self, token: usize, group: usize, values: &[f32; GROUP_ROWS]) {
-        let row = group.saturating_mul(GROUP_ROWS);
+        let row = group.wrapping_mul(GROUP_ROWS);
         let len = self.rows.saturating_sub(row).min(GROUP_ROWS);
         if token >= self.tokens || len == 0 {
             return;
         }
         // SAFETY: each row group belongs to one part, and a part writes it alone, one token after the other; the
         // results of different (token, row group) pairs do not overlap.
-        let to = unsafe { self.out.range(token.saturating_mul(self.rows).saturating_add(row), len) };
+        let to = unsafe { self.out.range(token.wrapping_mul(self.rows).wrapping_add(row), len) };
         for (to, value) in to.iter_mut().zip(values) {
             *to = *value;
         }

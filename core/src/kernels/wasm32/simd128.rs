@@ -47,10 +47,15 @@ macro_rules! each {
 }
 
 /// Rows 0 to 3 and rows 4 to 7.
+///
+/// Written out wherever it is made: a repeat expression would be a loop over memory.
 type Rows = [v128; 2];
 
 /// Bytes of a group's scales, or of its minima.
 const SCALES: usize = 2 * GROUP_ROWS;
+
+/// The outputs of four tokens, one after the other.
+type Outputs = [[f32; GROUP_ROWS]; 4];
 
 /// out[t][r] = row r of the matrix times token t, for the rows of `groups`.
 #[allow(unsafe_code)]
@@ -62,25 +67,23 @@ pub fn matmul_quantised(w: &Quantised<'_>, x: &Codes<'_>, out: &Tile<'_>, groups
         return;
     }
     let whole = out.tokens.wrapping_sub(out.tokens % TILE);
+    let mut outputs: Outputs = bytemuck::Zeroable::zeroed();
     for group in groups {
         let row_group = w.row_group(group);
-        if row_group.len() < blocks.saturating_mul(w.group_bytes) {
-            return;
-        }
         let mut token = 0usize;
-        while token < out.tokens {
+        while token < out.tokens && !row_group.is_empty() {
             // Four lanes of a tile, or a token alone.
-            let (lane, width) = if token < whole { (token % TILE, TILE) } else { (0, 1) };
-            let first = token.wrapping_sub(lane).saturating_mul(blocks);
+            let (lane, width) = if token < whole { (token % TILE, 4) } else { (0, 1) };
+            let first = token.wrapping_sub(lane).wrapping_mul(blocks);
+            let run = if width == 4 { four } else { one };
             // SAFETY: `codes` and `steps` have `blocks` blocks for each of `tokens`, tile after tile, so these lanes of each
-            // block of the tile lie inside; the row group has `blocks` groups of `group_bytes`. Both were checked above.
-            let values = unsafe {
+            // block of the tile lie inside; a row group has `blocks` groups of `group_bytes`. Both were checked above, so
+            // the products do not wrap either.
+            unsafe {
                 let codes = x.codes.as_ptr().add(first * BLOCK_COLS + 2 * lane);
-                let steps = x.steps.as_ptr().add(first + lane);
-                let run = if width == 1 { one } else { four };
-                run(w, row_group.as_ptr(), codes, steps)
-            };
-            for values in values.iter().take(if width == 1 { 1 } else { 4 }) {
+                run(w, row_group.as_ptr(), codes, x.steps.as_ptr().add(first + lane), &mut outputs);
+            }
+            for values in outputs.iter().take(width) {
                 out.put(token, group, values);
                 token = token.wrapping_add(1);
             }
@@ -88,8 +91,12 @@ pub fn matmul_quantised(w: &Quantised<'_>, x: &Codes<'_>, out: &Tile<'_>, groups
     }
 }
 
-/// The outputs of four tokens, one after the other.
-type Outputs = [[f32; GROUP_ROWS]; 4];
+/// Where in a group the weights stand, behind the scales and, where there are such, the minima; and what a weight is less
+/// than it says: sum (q - 8) x = sum q x - 8 sum x, exact in i32.
+#[inline(always)]
+fn group_shape(w: &Quantised<'_>) -> (usize, i32) {
+    (2 * w.group_scales, if w.dtype == DType::Q4_0 { 8 } else { 0 })
+}
 
 /// A row group with a token alone: the first of the outputs.
 ///
@@ -97,24 +104,35 @@ type Outputs = [[f32; GROUP_ROWS]; 4];
 /// `w.blocks` groups can be read at `weights`, and so many blocks at `codes` and `steps`.
 #[inline(never)]
 #[allow(unsafe_code)]
-unsafe fn one(w: &Quantised<'_>, mut weights: *const u8, mut codes: *const i16, mut steps: *const Step) -> Outputs {
-    let mut acc = [f32x4_splat(0.0); 2];
+unsafe fn one(
+    w: &Quantised<'_>,
+    mut weights: *const u8,
+    mut codes: *const i16,
+    mut steps: *const Step,
+    outputs: &mut Outputs,
+) {
+    let mut acc = [f32x4_splat(0.0), f32x4_splat(0.0)];
+    let (packed, middle) = group_shape(w);
     for _ in 0..w.blocks {
         // SAFETY: each turn of the loop reads one of each.
         unsafe {
-            let step = &*steps;
-            let isum = match w.dtype {
-                DType::Q8_0 => bytes(weights.add(SCALES), codes),
-                DType::Q4_0 => {
-                    let middle = i32x4_splat(step.sum.wrapping_mul(8));
-                    let [low, high] = nibbles(weights.add(SCALES), codes);
-                    [i32x4_sub(low, middle), i32x4_sub(high, middle)]
-                }
-                _ => nibbles(weights.add(2 * SCALES), codes),
+            let Step { d, sum } = *steps;
+            let isum = if w.dtype == DType::Q8_0 {
+                bytes(weights.add(packed), codes)
+            } else {
+                nibbles(weights.add(packed), codes, i32x4_splat(sum.wrapping_mul(-middle)))
             };
-            acc = add_scaled(acc, scales(weights), step.d, floats(isum));
-            if w.dtype == DType::Q4_1 {
-                acc = add_scaled(acc, scales(weights.add(SCALES)), step.d, [f32x4_splat(step.sum as f32); 2]);
+            let mut factors = floats(isum);
+            let mut at = 0;
+            loop {
+                acc = add_scaled(acc, scales(weights.add(at)), d, factors);
+                at += SCALES;
+                if at == packed {
+                    break;
+                }
+                // The minima, times the sum of the codes.
+                let sum = f32x4_splat(sum as f32);
+                factors = [sum, sum];
             }
         }
         // Beyond the last block these may point behind the slices; they are not read there.
@@ -122,9 +140,7 @@ unsafe fn one(w: &Quantised<'_>, mut weights: *const u8, mut codes: *const i16, 
         codes = codes.wrapping_add(BLOCK_COLS);
         steps = steps.wrapping_add(1);
     }
-    let mut outputs = [[0.0; GROUP_ROWS]; 4];
     put(&mut outputs[0], acc);
-    outputs
 }
 
 /// Four tokens of a tile: the weights are read and taken apart once.
@@ -133,27 +149,36 @@ unsafe fn one(w: &Quantised<'_>, mut weights: *const u8, mut codes: *const i16, 
 /// As for [`one`], for the lanes from `codes` and `steps` on of a tile.
 #[inline(never)]
 #[allow(unsafe_code)]
-unsafe fn four(w: &Quantised<'_>, mut weights: *const u8, mut codes: *const i16, mut steps: *const Step) -> Outputs {
-    let mut acc = [[f32x4_splat(0.0); 2]; 4];
-    let minimums = if w.dtype == DType::Q4_1 { SCALES } else { 0 };
+unsafe fn four(
+    w: &Quantised<'_>,
+    mut weights: *const u8,
+    mut codes: *const i16,
+    mut steps: *const Step,
+    outputs: &mut Outputs,
+) {
+    let mut acc = each!(_t => [f32x4_splat(0.0), f32x4_splat(0.0)]);
+    let (packed, middle) = group_shape(w);
     for _ in 0..w.blocks {
         // SAFETY: each turn of the loop reads one group, and four lanes of a block and its steps.
         unsafe {
-            let d = scales(weights);
-            let packed = weights.add(SCALES + minimums);
-            let isums =
-                if w.dtype == DType::Q8_0 { bytes_of_four(packed, codes) } else { nibbles_of_four(packed, codes) };
-            if minimums == 0 {
-                acc = each!(t => add_scaled(acc[t], d, (*steps.add(t)).d, floats(isums[t])));
-            } else {
-                let m = scales(weights.add(SCALES));
-                acc = each!(t => {
-                    let step = &*steps.add(t);
-                    // sum q x = sum (q - 8) x + 8 sum x, exact in i32.
-                    let middle = i32x4_splat(step.sum.wrapping_mul(8));
-                    let isum = [i32x4_add(isums[t][0], middle), i32x4_add(isums[t][1], middle)];
-                    let acc = add_scaled(acc[t], d, step.d, floats(isum));
-                    add_scaled(acc, m, step.d, [f32x4_splat(step.sum as f32); 2])
+            let isums = each!(t => {
+                let start = i32x4_splat((*steps.add(t)).sum.wrapping_mul(-middle));
+                [start, start]
+            });
+            let isums = products_of_four(isums, weights.add(packed), codes, w.dtype != DType::Q8_0);
+            let mut factors = each!(t => floats(isums[t]));
+            let mut at = 0;
+            loop {
+                let scales = scales(weights.add(at));
+                acc = each!(t => add_scaled(acc[t], scales, (*steps.add(t)).d, factors[t]));
+                at += SCALES;
+                if at == packed {
+                    break;
+                }
+                // As in `one`.
+                factors = each!(t => {
+                    let sum = f32x4_splat((*steps.add(t)).sum as f32);
+                    [sum, sum]
                 });
             }
         }
@@ -162,11 +187,7 @@ unsafe fn four(w: &Quantised<'_>, mut weights: *const u8, mut codes: *const i16,
         codes = codes.wrapping_add(BLOCK_COLS * TILE);
         steps = steps.wrapping_add(TILE);
     }
-    let mut outputs = [[0.0; GROUP_ROWS]; 4];
-    for (output, acc) in outputs.iter_mut().zip(acc) {
-        put(output, acc);
-    }
-    outputs
+    each!(t => put(&mut outputs[t], acc[t]));
 }
 
 #[inline(always)]
@@ -193,7 +214,7 @@ fn floats(isum: Rows) -> Rows {
 unsafe fn scales(at: *const u8) -> Rows {
     // SAFETY: the caller's.
     let half = unsafe { v128_load(at.cast()) };
-    [f16_to_f32(u32x4_extend_low_u16x8(half)), f16_to_f32(u32x4_extend_high_u16x8(half))]
+    [f16_to_f32(i32x4_extend_low_i16x8(half)), f16_to_f32(i32x4_extend_high_i16x8(half))]
 }
 
 /// acc + (scale * dx) * factor, each operation rounded.
@@ -206,49 +227,31 @@ fn add_scaled(acc: Rows, scales: Rows, dx: f32, factor: Rows) -> Rows {
     ]
 }
 
-/// Sums of products of a q8_0 group with four lanes.
+/// `sums` plus the products of a group with four lanes. Nibbles are taken for the bytes they stand in: first the low ones of
+/// four vectors, then the high ones.
 ///
 /// # Safety
-/// 256 bytes can be read at `w`, four pairs at 16 places of a tile from `x` on.
+/// 256 bytes, or 128 of nibbles, can be read at `w`, four pairs at 16 places of a tile from `x` on.
 #[inline(always)]
 #[allow(unsafe_code)]
-unsafe fn bytes_of_four(mut w: *const u8, mut x: *const i16) -> [Rows; 4] {
-    let mut sums = [[i32x4_splat(0); 2]; 4];
-    for _ in 0..BLOCK_COLS / 4 {
-        // SAFETY: of 8 turns the last one reads bytes 224 to 256 and pairs 14 and 15.
+unsafe fn products_of_four(mut sums: [Rows; 4], w: *const u8, mut x: *const i16, nibbles: bool) -> [Rows; 4] {
+    let vectors = if nibbles { 4 } else { 8 };
+    for turn in 0..BLOCK_COLS / 4 {
+        // SAFETY: of 8 turns the last one reads the last 32 bytes and pairs 14 and 15.
         unsafe {
-            let (low, high) = (v128_load(w.cast()), v128_load(w.add(16).cast()));
+            let at = w.add(32 * (turn & (vectors - 1)));
+            let (mut low, mut high) = (v128_load(at.cast()), v128_load(at.add(16).cast()));
+            if nibbles {
+                if turn >= vectors {
+                    (low, high) = (u16x8_shr(low, 4), u16x8_shr(high, 4));
+                }
+                (low, high) = (v128_and(low, u8x16_splat(15)), v128_and(high, u8x16_splat(15)));
+            }
             let even = [i16x8_shr(i16x8_shl(low, 8), 8), i16x8_shr(i16x8_shl(high, 8), 8)];
             let odd = [i16x8_shr(low, 8), i16x8_shr(high, 8)];
             sums = add_products(sums, even, x);
             sums = add_products(sums, odd, x.add(2 * TILE));
         }
-        w = w.wrapping_add(32);
-        x = x.wrapping_add(4 * TILE);
-    }
-    sums
-}
-
-/// The same of a group of nibbles, each less 8.
-///
-/// # Safety
-/// 128 bytes can be read at `w`; as above.
-#[inline(always)]
-#[allow(unsafe_code)]
-unsafe fn nibbles_of_four(mut w: *const u8, mut x: *const i16) -> [Rows; 4] {
-    let mut sums = [[i32x4_splat(0); 2]; 4];
-    for _ in 0..BLOCK_COLS / 8 {
-        // SAFETY: of 4 turns the last one reads bytes 96 to 128 and pairs 6, 7, 14 and 15.
-        unsafe {
-            // With its highest bit turned over, a nibble's sign extension is the nibble less 8.
-            let turn = u16x8_splat(0x8888);
-            let (low, high) = (v128_xor(v128_load(w.cast()), turn), v128_xor(v128_load(w.add(16).cast()), turn));
-            for (place, left) in [(0, 12), (8, 8), (1, 4), (9, 0)] {
-                let weights = [i16x8_shr(i16x8_shl(low, left), 12), i16x8_shr(i16x8_shl(high, left), 12)];
-                sums = add_products(sums, weights, x.add(2 * TILE * place));
-            }
-        }
-        w = w.wrapping_add(32);
         x = x.wrapping_add(4 * TILE);
     }
     sums
@@ -271,13 +274,12 @@ unsafe fn add_products(sums: [Rows; 4], weights: Rows, x: *const i16) -> [Rows; 
     })
 }
 
-/// Finite f16 numbers in the low halves: exponent and fraction are moved into place, and 2^112 makes up for the
-/// difference of the biases. The product is exact, subnormal numbers included.
+/// Finite f16 numbers in the low halves: exponent and fraction are moved into place behind the sign, and 2^112 makes up for
+/// the difference of the biases. The product is exact, subnormal numbers included.
 #[inline(always)]
 fn f16_to_f32(half: v128) -> v128 {
-    let sign = u32x4_shl(v128_and(half, u32x4_splat(0x8000)), 16);
-    let rest = u32x4_shl(v128_and(half, u32x4_splat(0x7fff)), 13);
-    v128_or(f32x4_mul(rest, f32x4_splat(f32::from_bits(0x7780_0000))), sign)
+    let moved = v128_and(i32x4_shr(i32x4_shl(half, 16), 3), u32x4_splat(0x8fff_ffff));
+    f32x4_mul(moved, f32x4_splat(f32::from_bits(0x7780_0000)))
 }
 
 /// Sums of products of a q8_0 group.
@@ -287,7 +289,7 @@ fn f16_to_f32(half: v128) -> v128 {
 #[inline(always)]
 #[allow(unsafe_code)]
 unsafe fn bytes(mut w: *const u8, mut x: *const i16) -> Rows {
-    let mut sums = [i32x4_splat(0); 2];
+    let mut sums = [i32x4_splat(0), i32x4_splat(0)];
     for _ in 0..BLOCK_COLS / 4 {
         // SAFETY: of 8 turns the last one reads bytes 224 to 256 and codes 28 to 32.
         unsafe {
@@ -295,9 +297,9 @@ unsafe fn bytes(mut w: *const u8, mut x: *const i16) -> Rows {
             let odd = v128_load32_splat(x.add(2).cast());
             sums[0] = add_bytes(sums[0], v128_load(w.cast()), even, odd);
             sums[1] = add_bytes(sums[1], v128_load(w.add(16).cast()), even, odd);
-            w = w.add(32);
-            x = x.wrapping_add(4);
         }
+        w = w.wrapping_add(32);
+        x = x.wrapping_add(4);
     }
     sums
 }
@@ -308,14 +310,14 @@ fn add_bytes(sum: v128, w: v128, even: v128, odd: v128) -> v128 {
     i32x4_add(sum, i32x4_dot_i16x8(i16x8_shr(w, 8), odd))
 }
 
-/// Sums of products of a group of nibbles: low ones of vector k are columns 4k and following, high ones 16 more.
+/// `start` plus the sums of products of a group of nibbles: low ones of vector k are columns 4k and following, high ones 16 more.
 ///
 /// # Safety
 /// 128 bytes can be read at `w`, 32 codes at `x`.
 #[inline(always)]
 #[allow(unsafe_code)]
-unsafe fn nibbles(mut w: *const u8, mut x: *const i16) -> Rows {
-    let mut low = [i32x4_splat(0); 3];
+unsafe fn nibbles(mut w: *const u8, mut x: *const i16, start: v128) -> Rows {
+    let mut low = [start, i32x4_splat(0), i32x4_splat(0)];
     let mut high = low;
     for _ in 0..BLOCK_COLS / 8 {
         // SAFETY: of 4 turns the last one reads bytes 96 to 128 and codes 12 to 16 and 28 to 32.
@@ -328,9 +330,9 @@ unsafe fn nibbles(mut w: *const u8, mut x: *const i16) -> Rows {
             ];
             low = add_nibbles(low, v128_load(w.cast()), codes);
             high = add_nibbles(high, v128_load(w.add(16).cast()), codes);
-            w = w.add(32);
-            x = x.wrapping_add(4);
         }
+        w = w.wrapping_add(32);
+        x = x.wrapping_add(4);
     }
     let whole = |[sum, sum16, sum256]: [v128; 3]| i32x4_add(sum, i32x4_add(i32x4_shr(sum16, 4), i32x4_shr(sum256, 8)));
     [whole(low), whole(high)]
@@ -350,12 +352,15 @@ fn add_nibbles([sum, sum16, sum256]: [v128; 3], w: v128, codes: [v128; 4]) -> [v
 /// The same for an f32 matrix.
 pub fn matmul_f32(w: &Floats<'_>, x: &[f32], out: &Tile<'_>, groups: Range<usize>) {
     for group in groups {
-        for (token, x) in rows(x, w.cols).take(out.tokens).enumerate() {
-            let mut acc = [0.0; GROUP_ROWS];
-            for (acc, row) in acc.iter_mut().zip(rows(w.rows_of(group), w.cols)) {
-                *acc = SimdLanes::dot16(row, x);
+        for (token, x) in (0..out.tokens).zip(rows(x, w.cols)) {
+            let mut rest = w.rows_of(group);
+            let mut values = [0.0; GROUP_ROWS];
+            for value in &mut values {
+                let (row, behind) = rest.split_at_checked(w.cols).unwrap_or_default();
+                *value = SimdLanes::dot16(row, x);
+                rest = behind;
             }
-            out.put(token, group, &acc);
+            out.put(token, group, &values);
         }
     }
 }
