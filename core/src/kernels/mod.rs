@@ -26,6 +26,8 @@ mod x86_64;
 pub use codes::{Codes, Step};
 pub use dispatch::{Isa, Task};
 pub use lanes::{LANES, Lanes, Places, map, map2};
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+pub(crate) use wasm32::sqrt;
 pub use workers::{Columns, Serial, Workers, for_each_row, for_each_row_in_space, share};
 #[cfg(target_arch = "x86_64")]
 pub use x86_64::avx2::Avx2;
@@ -161,12 +163,12 @@ pub fn matmul(isa: Isa, workers: &dyn Workers, input: &Input<'_>, products: &[Pr
         }
         groups = groups.saturating_add(product.linear.matrix.row_groups());
     }
-    let parts = match workers.count() {
+    let parts = match workers::count(workers) {
         0 | 1 => 1,
         // More parts than workers: one that is held up then holds up less.
         count => count.saturating_mul(4).min(groups / LEAST_SHARE).max(1),
     };
-    workers.run(parts, &|part| {
+    workers::run(workers, parts, |part| {
         // The row groups of all products in one line; this part's stretch of it.
         let mine = share(groups, parts, part);
         let mut first = 0usize;

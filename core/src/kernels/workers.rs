@@ -1,6 +1,7 @@
 //! Spreading work: parts that write to rows of their own.
 
 use core::marker::PhantomData;
+use core::num::NonZero;
 use core::ops::Range;
 
 /// Who runs the parts of a job. Results never depend on it.
@@ -14,6 +15,18 @@ pub unsafe trait Workers {
     fn count(&self) -> usize;
     /// Calls `job(i)` once for each i below `parts`.
     fn run(&self, parts: usize, job: &(dyn Fn(usize) + Sync));
+}
+
+/// Parts of a job that can run at the same time: one on WebAssembly, where a module has one thread and the job becomes a
+/// part of the loop it is called in.
+pub(super) fn count(workers: &dyn Workers) -> usize {
+    if cfg!(target_arch = "wasm32") { 1 } else { workers.count() }
+}
+
+/// Runs `job` for each index below `parts`, which [`count`] was asked for.
+#[inline(always)]
+pub(super) fn run(workers: &dyn Workers, parts: usize, job: impl Fn(usize) + Sync) {
+    if cfg!(target_arch = "wasm32") { job(0) } else { workers.run(parts, &job) }
 }
 
 /// One part after the other, in the calling thread.
@@ -94,11 +107,11 @@ pub fn for_each_row<A: Send, B: Send>(
 ) {
     let (a_len, b_len) = (a.len().checked_div(count).unwrap_or(0), b.len().checked_div(count).unwrap_or(0));
     let (a, b) = (Shared::new(a), Shared::new(b));
-    let parts = workers.count().clamp(1, count.max(1));
-    workers.run(parts, &|part| {
+    let parts = self::count(workers).clamp(1, count.max(1));
+    run(workers, parts, |part| {
         for i in share(count, parts, part) {
             // SAFETY: row i is taken by the one part whose share holds i, and `Workers` runs each part once.
-            let (a, b) = unsafe { (a.range(i.saturating_mul(a_len), a_len), b.range(i.saturating_mul(b_len), b_len)) };
+            let (a, b) = unsafe { (a.range(i.wrapping_mul(a_len), a_len), b.range(i.wrapping_mul(b_len), b_len)) };
             job(i, a, b);
         }
     });
@@ -108,22 +121,22 @@ pub fn for_each_row<A: Send, B: Send>(
 #[derive(Clone, Copy, Debug)]
 pub struct Columns {
     /// Divides `rows`.
-    count: usize,
+    count: NonZero<usize>,
     rows: usize,
 }
 
 impl Columns {
     /// `rows` rows in `count` columns; one after the other where that does not come out even.
     pub fn new(count: usize, rows: usize) -> Self {
-        let even = count > 0 && rows.is_multiple_of(count);
-        Self { count: if even { count } else { 1 }, rows }
+        let even = NonZero::new(count).filter(|count| rows % *count == 0);
+        Self { count: even.unwrap_or(NonZero::<usize>::MIN), rows }
     }
 
     /// The row visited as number `n`. One to one below `rows`: n = column * height + place goes to place * count + column,
     /// and count * height is the number of rows.
     fn row(self, n: usize) -> usize {
-        let height = self.rows.checked_div(self.count).unwrap_or(0).max(1);
-        (n % height).saturating_mul(self.count).saturating_add(n / height)
+        let height = (self.rows / self.count).max(1);
+        (n % height).wrapping_mul(self.count.get()).wrapping_add(n / height)
     }
 }
 
@@ -142,17 +155,17 @@ pub fn for_each_row_in_space<A: Send, S: Send>(
     let row_len = rows.len().checked_div(count).unwrap_or(0);
     let space_len = spaces.len().checked_div(parts).unwrap_or(0);
     let (rows, spaces) = (Shared::new(rows), Shared::new(spaces));
-    let parts = workers.count().min(count).clamp(1, parts.max(1));
-    workers.run(parts, &|part| {
+    let parts = self::count(workers).min(count).clamp(1, parts.max(1));
+    run(workers, parts, |part| {
         // SAFETY: space `part` is taken by this part alone; `Workers` runs each part once.
-        let space = unsafe { spaces.range(part.saturating_mul(space_len), space_len) };
+        let space = unsafe { spaces.range(part.wrapping_mul(space_len), space_len) };
         // Dealt in turn: neighbours cost about the same.
         let mut next = part;
         while next < count {
             let i = columns.row(next);
             next = next.saturating_add(parts);
             // SAFETY: each row has one number (`Columns::row`), which is taken by the one part it leaves modulo `parts`.
-            let row = unsafe { rows.range(i.saturating_mul(row_len), row_len) };
+            let row = unsafe { rows.range(i.wrapping_mul(row_len), row_len) };
             job(i, row, space);
         }
     });
@@ -168,7 +181,7 @@ mod tests {
         for (count, of) in [(1, 7), (3, 9), (3, 3), (4, 64), (1, 1), (3, 7), (5, 3), (0, 2)] {
             let columns = Columns::new(count, of);
             let mut rows: Vec<usize> = (0..of).map(|n| columns.row(n)).collect();
-            let count = columns.count;
+            let count = columns.count.get();
             assert!(rows.chunks(of / count).all(|column| column.iter().all(|row| row % count == column[0] % count)));
             rows.sort_unstable();
             assert_eq!(rows, (0..of).collect::<Vec<_>>());

@@ -60,6 +60,9 @@ pub fn softcap<V: Lanes>(x: V, cap: V) -> V {
 
 /// Square root, correctly rounded.
 pub fn sqrt(x: f32) -> f32 {
+    #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+    return crate::kernels::sqrt(x);
+    #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
     libm::sqrtf(x)
 }
 

@@ -39,16 +39,24 @@ fn tree([a0, a1, a2, a3]: [v128; 4]) -> f32 {
     f32x4_extract_lane::<0>(two) + f32x4_extract_lane::<1>(two)
 }
 
+/// Sixteen accumulators. A repeat expression would be a loop over memory.
+#[inline(always)]
+fn zeros() -> [v128; 4] {
+    let zero = f32x4_splat(0.0);
+    [zero, zero, zero, zero]
+}
+
 /// The four registers of sixteen values.
 #[inline(always)]
 fn registers(from: &[f32; LANES]) -> [v128; 4] {
     match from.as_chunks::<4>().0 {
         [a, b, c, d] => [load(a), load(b), load(c), load(d)],
-        _ => [f32x4_splat(0.0); 4],
+        _ => zeros(),
     }
 }
 
 /// The same of fewer values, the rest +0.0.
+#[inline(never)]
 fn tail_registers(from: &[f32]) -> [v128; 4] {
     let mut whole = [0.0; LANES];
     for (to, from) in whole.iter_mut().zip(from) {
@@ -58,13 +66,18 @@ fn tail_registers(from: &[f32]) -> [v128; 4] {
 }
 
 #[inline(always)]
-fn add_products([s0, s1, s2, s3]: [v128; 4], [a0, a1, a2, a3]: [v128; 4], [b0, b1, b2, b3]: [v128; 4]) -> [v128; 4] {
-    [
-        f32x4_add(s0, f32x4_mul(a0, b0)),
-        f32x4_add(s1, f32x4_mul(a1, b1)),
-        f32x4_add(s2, f32x4_mul(a2, b2)),
-        f32x4_add(s3, f32x4_mul(a3, b3)),
-    ]
+fn add([s0, s1, s2, s3]: [v128; 4], [t0, t1, t2, t3]: [v128; 4]) -> [v128; 4] {
+    [f32x4_add(s0, t0), f32x4_add(s1, t1), f32x4_add(s2, t2), f32x4_add(s3, t3)]
+}
+
+#[inline(always)]
+fn multiply([a0, a1, a2, a3]: [v128; 4], [b0, b1, b2, b3]: [v128; 4]) -> [v128; 4] {
+    [f32x4_mul(a0, b0), f32x4_mul(a1, b1), f32x4_mul(a2, b2), f32x4_mul(a3, b3)]
+}
+
+/// Square root, correctly rounded.
+pub fn sqrt(x: f32) -> f32 {
+    f32x4_extract_lane::<0>(f32x4_sqrt(f32x4_splat(x)))
 }
 
 impl Lanes for SimdLanes {
@@ -133,25 +146,28 @@ impl Lanes for SimdLanes {
     #[inline(never)]
     fn dot16(a: &[f32], b: &[f32]) -> f32 {
         let ((a, a_tail), (b, b_tail)) = (a.as_chunks(), b.as_chunks());
-        let mut acc = [f32x4_splat(0.0); 4];
+        let mut acc = zeros();
         for (a, b) in a.iter().zip(b) {
-            acc = add_products(acc, registers(a), registers(b));
+            acc = add(acc, multiply(registers(a), registers(b)));
         }
         if !a_tail.is_empty() {
-            acc = add_products(acc, tail_registers(a_tail), tail_registers(b_tail));
+            acc = add(acc, multiply(tail_registers(a_tail), tail_registers(b_tail)));
         }
         tree(acc)
     }
 
     #[inline(never)]
     fn sum16(terms: &[f32]) -> f32 {
-        let one = [f32x4_splat(1.0); 4];
         let (whole, tail) = terms.as_chunks();
-        let mut acc = [f32x4_splat(0.0); 4];
+        let mut acc = zeros();
         for terms in whole {
-            // A product with 1 is the term itself.
-            acc = add_products(acc, registers(terms), one);
+            acc = add(acc, registers(terms));
         }
-        tree(add_products(acc, tail_registers(tail), one))
+        tree(add(acc, tail_registers(tail)))
+    }
+
+    #[inline(always)]
+    fn is_zero(self) -> bool {
+        !v128_any_true(f32x4_ne(self.0, f32x4_splat(0.0)))
     }
 }

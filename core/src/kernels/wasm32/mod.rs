@@ -4,7 +4,7 @@
 mod lanes;
 pub mod simd128;
 
-pub use lanes::SimdLanes;
+pub use lanes::{SimdLanes, sqrt};
 
 use core::arch::wasm32::{v128, v128_load};
 
