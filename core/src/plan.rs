@@ -86,6 +86,11 @@ impl Plan {
         Ok(self)
     }
 
+    /// What a pass of so many of the batch's tokens works in.
+    pub(crate) fn for_tokens(&self, model: &Model<'_>, tokens: usize) -> Self {
+        Self { workers: self.workers, scores: self.scores, ..Self::of(model, self.context, tokens) }
+    }
+
     fn set_workers(&mut self, workers: usize) -> Result<(), Error> {
         let per_worker = self.scores / self.workers.max(1);
         self.workers = workers.max(1);

@@ -34,41 +34,50 @@ struct Arena<'a> {
 }
 
 impl<'a> Arena<'a> {
-    fn take<T: Pod>(&mut self, len: usize) -> Option<&'a mut [T]> {
-        let blocks = Block64::count(len.checked_mul(size_of::<T>())?);
-        let (head, tail) = core::mem::take(&mut self.rest).split_at_mut_checked(blocks)?;
-        self.rest = tail;
-        bytemuck::try_cast_slice_mut(head).ok()?.get_mut(..len)
+    /// The next region; an empty one where it does not fit.
+    fn take<T: Pod>(&mut self, len: usize) -> &'a mut [T] {
+        let blocks = Block64::count(len.saturating_mul(size_of::<T>()));
+        let region = core::mem::take(&mut self.rest).split_at_mut_checked(blocks).and_then(|(head, rest)| {
+            self.rest = rest;
+            bytemuck::try_cast_slice_mut(head).ok()?.get_mut(..len)
+        });
+        region.unwrap_or(&mut [])
     }
 }
 
-/// Cuts `memory` as `plan` says: cache, logits, scratch. Nothing is written.
+/// Cuts what outlives a pass off `memory`: the cache and the logits, and the rest, for [`Scratch::cut`]. Nothing is written.
 ///
 /// # Errors
-/// `MemoryTooSmall` with the bytes needed.
-#[inline(never)]
-pub fn cut<'a>(plan: &Plan, memory: &'a mut [Block64]) -> Result<(KvCache<'a>, &'a mut [f32], Scratch<'a>), Error> {
+/// `MemoryTooSmall` with the bytes needed for everything.
+pub fn cut<'a>(
+    plan: &Plan,
+    memory: &'a mut [Block64],
+) -> Result<(KvCache<'a>, &'a mut [f32], &'a mut [Block64]), Error> {
+    if memory.len() < plan.block_count() {
+        return Err(Error::new(Code::MemoryTooSmall).at(plan.bytes() as u64));
+    }
     let mut arena = Arena { rest: memory };
-    let too_small = Error::new(Code::MemoryTooSmall).at(plan.bytes() as u64);
-    let mut regions = || {
-        let keys = arena.take(plan.cache)?;
-        let values = arena.take(plan.cache)?;
-        let logits = arena.take(plan.logits)?;
-        let scratch = Scratch {
-            x: arena.take(plan.hidden)?,
-            normed: arena.take(plan.hidden)?,
-            branch: arena.take(plan.hidden)?,
-            queries: arena.take(plan.query)?,
-            attended: arena.take(plan.query)?,
-            gate: arena.take(plan.ffn)?,
-            up: arena.take(plan.ffn)?,
-            codes: arena.take(plan.blocks.checked_mul(32)?)?,
-            steps: arena.take(plan.blocks)?,
-            scores: arena.take(plan.scores)?,
-            cos: arena.take(plan.angles)?,
-            sin: arena.take(plan.angles)?,
-        };
-        Some((KvCache::new(keys, values), logits, scratch))
-    };
-    regions().ok_or(too_small)
+    let cache = KvCache::new(arena.take(plan.cache), arena.take(plan.cache));
+    Ok((cache, arena.take(plan.logits), arena.rest))
+}
+
+impl<'a> Scratch<'a> {
+    /// The regions of a pass of `plan.batch` tokens, no longer than it needs them.
+    pub fn cut(plan: &Plan, memory: &'a mut [Block64]) -> Self {
+        let mut arena = Arena { rest: memory };
+        Self {
+            x: arena.take(plan.hidden),
+            normed: arena.take(plan.hidden),
+            branch: arena.take(plan.hidden),
+            queries: arena.take(plan.query),
+            attended: arena.take(plan.query),
+            gate: arena.take(plan.ffn),
+            up: arena.take(plan.ffn),
+            codes: arena.take(plan.blocks.saturating_mul(32)),
+            steps: arena.take(plan.blocks),
+            scores: arena.take(plan.scores),
+            cos: arena.take(plan.angles),
+            sin: arena.take(plan.angles),
+        }
+    }
 }

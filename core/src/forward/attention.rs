@@ -1,13 +1,12 @@
 //! The attention half of a layer.
 
 use super::Pass;
-use crate::bytes::{rows, rows_mut};
+use crate::bytes::rows_mut;
 use crate::error::Error;
-use crate::kernels::{Columns, for_each_row_in_space};
+use crate::kernels::{Columns, Product, for_each_row_in_space};
 use crate::kv_cache::{KvCache, LayerCache, store};
 use crate::model::Layer;
 use crate::ops::attention::{Attend, attend};
-use crate::ops::rms_norm::rms_norm;
 use crate::ops::rope::rotate;
 use crate::scratch::Scratch;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -25,44 +24,37 @@ impl Pass<'_, '_> {
         let kv_size = config.kv_size();
         let LayerCache { keys, values } = cache.layer(index, self.context.wrapping_mul(kv_size));
         let head_len = self.context.wrapping_mul(config.head_dim);
-        let queries_len = self.tokens.wrapping_mul(config.query_size());
-        let queries = scratch.queries.get_mut(..queries_len).unwrap_or(&mut []);
-        let attended = scratch.attended.get_mut(..queries_len).unwrap_or(&mut []);
-
-        let input = self.block_input(scratch.x, scratch.normed, layer.attn_norm);
+        let Scratch { normed, queries, attended, branch, codes, steps, scores, cos, sin, .. } = scratch;
+        self.block_input(normed, scratch.x, layer.attn_norm);
         // What attention gives later stands where new keys and values stand now: there are no more key heads than heads.
         let fresh = attended.get_mut(..self.tokens.wrapping_mul(kv_size)).unwrap_or(&mut []);
-        let products = [self.product(layer.wq, queries), self.product(layer.wk, fresh)];
-        let mut finite = self.linear(input, scratch.codes, scratch.steps, &products)?;
-        for (norm, x) in [(layer.q_norm, &mut *queries), (layer.k_norm, &mut *fresh)] {
-            if let Some(norm) = norm {
-                rms_norm(self.isa, x, norm, config.rms_norm_epsilon);
-            }
-        }
-        if let Some(table) = self.model.rope.table_index(index) {
-            self.rotate(table, (scratch.cos, scratch.sin), queries, fresh);
+        let products = [Product::new(layer.wq, queries), Product::new(layer.wk, fresh)];
+        let mut finite = self.linear(self.tokens, normed, codes, steps, &products)?;
+        for (norm, x, size) in
+            [(layer.q_norm, &mut **queries, config.query_size()), (layer.k_norm, &mut *fresh, kv_size)]
+        {
+            self.norm(x, norm);
+            self.rotate(index, cos, sin, x, size);
         }
         store(keys, head_len, self.position, fresh, kv_size, config.head_dim);
-        finite &= self.linear(input, scratch.codes, scratch.steps, &[self.product(layer.wv, fresh)])?;
+        finite &= self.linear(self.tokens, normed, codes, steps, &[Product::new(layer.wv, fresh)])?;
         store(values, head_len, self.position, fresh, kv_size, config.head_dim);
 
-        finite &= self.attend(index, queries, keys, values, attended, scratch.scores);
-        finite &= self.linear(attended, scratch.codes, scratch.steps, &[self.product(layer.wo, scratch.branch)])?;
+        finite &= self.attend(index, queries, keys, values, attended, scores);
+        finite &= self.linear(self.tokens, attended, codes, steps, &[Product::new(layer.wo, branch)])?;
         Ok(self.add_branch(scratch, layer.attn_post_norm) && finite)
     }
 
-    fn rotate(&self, table: usize, (cos, sin): (&[f32], &[f32]), queries: &mut [f32], keys: &mut [f32]) {
-        let config = &self.model.config;
-        let half = (config.head_dim / 2).max(1);
-        let used = self.model.rope.table(table).map_or(0, |table| table.inv_freq.len());
-        let first = table.wrapping_mul(self.tokens);
-        let angles = rows(cos, half).zip(rows(sin, half)).skip(first);
-        let queries = rows_mut(queries, config.query_size());
-        let keys = rows_mut(keys, config.kv_size());
-        for ((queries, keys), (cos, sin)) in queries.zip(keys).zip(angles) {
-            let (cos, sin) = (cos.get(..used).unwrap_or(cos), sin.get(..used).unwrap_or(sin));
-            rotate(self.isa, queries, config.head_dim, cos, sin);
-            rotate(self.isa, keys, config.head_dim, cos, sin);
+    /// Rotates the heads of `x`, `[tokens, size]`, as layer `index` does.
+    fn rotate(&self, index: usize, cos: &[f32], sin: &[f32], x: &mut [f32], size: usize) {
+        let rope = &self.model.rope;
+        let Some(table) = rope.table_index(index) else { return };
+        let (dim, used) = (self.model.config.head_dim, rope.table(table).map_or(0, |table| table.inv_freq.len()));
+        let mut at = table.wrapping_mul(self.tokens).wrapping_mul(dim / 2);
+        for x in rows_mut(x, size) {
+            let end = at.wrapping_add(used);
+            rotate(self.isa, x, dim, cos.get(at..end).unwrap_or(&[]), sin.get(at..end).unwrap_or(&[]));
+            at = at.wrapping_add(dim / 2);
         }
     }
 

@@ -9,7 +9,7 @@ mod linear;
 
 use crate::bytes::rows_mut;
 use crate::error::{Code, Error};
-use crate::kernels::{Isa, Workers};
+use crate::kernels::{Isa, Product, Workers};
 use crate::kv_cache::KvCache;
 use crate::model::Model;
 use crate::ops::activation::finish_logits;
@@ -73,16 +73,11 @@ impl Pass<'_, '_> {
     pub(crate) fn head(&self, scratch: &mut Scratch<'_>, logits: &mut [f32]) -> Result<(), Error> {
         let config = &self.model.config;
         let hidden = config.hidden_size;
-        let last = self.tokens.saturating_sub(1).wrapping_mul(hidden);
-        let x = scratch.x.get(last..).and_then(|x| x.get(..hidden)).unwrap_or(&[]);
-        for (to, from) in scratch.normed.iter_mut().zip(x) {
-            *to = *from;
-        }
+        let last = self.tokens.wrapping_sub(1).wrapping_mul(hidden);
         let normed = scratch.normed.get_mut(..hidden).unwrap_or(&mut []);
-        rms_norm(self.isa, normed, self.model.final_norm(), config.rms_norm_epsilon);
+        self.block_input(normed, scratch.x.get(last..).unwrap_or(&[]), Some(self.model.final_norm()));
         let head = crate::model::Linear { matrix: self.model.head(), bias: None };
-        let last = Pass { tokens: 1, ..*self };
-        let finite = last.linear(normed, scratch.codes, scratch.steps, &[last.product(head, logits)])?;
+        let finite = self.linear(1, normed, scratch.codes, scratch.steps, &[Product::new(head, logits)])?;
         if !(finish_logits(self.isa, logits, config.logit_divisor, config.logit_softcap) && finite) {
             let id = logits.iter().position(|v| !v.is_finite()).unwrap_or(0);
             return Err(Error::new(Code::NonFiniteLogits).entry(id as u32));
@@ -103,27 +98,20 @@ impl Pass<'_, '_> {
 
     /// `x = x + norm(branch) * residual_scale`; `false` when a result is not finite.
     fn add_branch(&self, scratch: &mut Scratch<'_>, norm: Option<&[f32]>) -> bool {
-        let config = &self.model.config;
-        let len = self.tokens.wrapping_mul(config.hidden_size);
-        let branch = scratch.branch.get_mut(..len).unwrap_or(&mut []);
-        if let Some(norm) = norm {
-            rms_norm(self.isa, branch, norm, config.rms_norm_epsilon);
-        }
-        let x = scratch.x.get_mut(..len).unwrap_or(&mut []);
-        add_scaled(self.isa, x, branch, config.residual_scale)
+        self.norm(scratch.branch, norm);
+        add_scaled(self.isa, scratch.x, scratch.branch, self.model.config.residual_scale)
     }
 
     /// The input of a block: the stream, normed where the family norms it there.
-    fn block_input<'s>(&self, x: &[f32], normed: &'s mut [f32], norm: Option<&[f32]>) -> &'s [f32] {
-        let config = &self.model.config;
-        let len = self.tokens.wrapping_mul(config.hidden_size);
-        let normed = normed.get_mut(..len).unwrap_or(&mut []);
+    fn block_input(&self, normed: &mut [f32], x: &[f32], norm: Option<&[f32]>) {
         for (to, from) in normed.iter_mut().zip(x) {
             *to = *from;
         }
-        if let Some(norm) = norm {
-            rms_norm(self.isa, normed, norm, config.rms_norm_epsilon);
-        }
-        normed
+        self.norm(normed, norm);
+    }
+
+    /// Norms rows of `x` where the family does.
+    fn norm(&self, x: &mut [f32], norm: Option<&[f32]>) {
+        rms_norm(self.isa, x, norm.unwrap_or(&[]), self.model.config.rms_norm_epsilon);
     }
 }

@@ -1,6 +1,6 @@
 //! Activations as 16-bit codes per block of 32 columns (`SPEC.md`, 5.2).
 
-use crate::bytes::{rows, rows_mut};
+use crate::bytes::rows;
 use crate::container::directory::BLOCK_COLS;
 use bytemuck::{Pod, Zeroable};
 
@@ -10,7 +10,6 @@ pub const CODE_ORDER: [usize; 4] = [0, 2, 1, 3];
 
 /// Below this bit pattern, 2^-100, a block counts as zero.
 const LEAST_AMAX: u32 = 0x0d80_0000;
-const INFINITY: u32 = 0x7f80_0000;
 /// 1.5 * 2^23: adding it rounds to the nearest integer, ties to even, and leaves that integer in the low bits.
 const ROUNDER: f32 = 12_582_912.0;
 
@@ -64,78 +63,57 @@ pub struct Step {
     pub sum: i32,
 }
 
-/// Fills the codes and steps of a tile: `x` has `[tokens, cols]` values, 1 or [`TILE`] tokens of them, and the other
-/// slices a block for each 32 columns of each token.
+/// Fills the codes and steps of `x`, `[tokens, cols]`, tile after tile: a block for each 32 columns of each token.
 ///
 /// Gives `false` when a value is not finite.
 #[inline(always)]
-pub fn encode(x: &[f32], cols: usize, codes: &mut [i16], steps: &mut [Step]) -> bool {
+pub fn encode_all(x: &[f32], cols: usize, codes: &mut [i16], steps: &mut [Step]) -> bool {
     let mut finite = true;
-    let tokens = x.len().checked_div(cols).unwrap_or(0);
+    let tokens = x.len() / cols.max(1);
+    let whole = tokens.wrapping_sub(tokens % TILE);
+    let pairs = codes.as_chunks_mut::<2>().0;
     for (token, x) in rows(x, cols).enumerate() {
-        let blocks = rows_mut(codes, tokens.wrapping_mul(BLOCK_COLS)).zip(rows_mut(steps, tokens));
-        for (x, (codes, steps)) in x.chunks(BLOCK_COLS).zip(blocks) {
-            let mut block = [0.0f32; BLOCK_COLS];
-            match x.first_chunk() {
-                Some(whole) => block = *whole,
-                None => block.iter_mut().zip(x).for_each(|(to, from)| *to = *from),
+        let (lane, width) = if token < whole { (token % TILE, TILE) } else { (0, 1) };
+        let mut at = token.wrapping_sub(lane).wrapping_mul(cols.div_ceil(BLOCK_COLS));
+        for x in x.chunks(BLOCK_COLS) {
+            let mut natural = [0; BLOCK_COLS];
+            let step = match x.first_chunk::<BLOCK_COLS>() {
+                Some(whole) => encode_block(whole, &mut natural),
+                None => encode_block(x, &mut natural),
+            };
+            finite &= step.d.is_finite();
+            if let Some(to) = steps.get_mut(at.wrapping_add(lane)) {
+                *to = step;
             }
-            let mut natural = [0i16; BLOCK_COLS];
-            let Some(step) = steps.get_mut(token) else { continue };
-            finite &= encode_block(&block, &mut natural, step);
-            if let (1, Some(codes)) = (tokens, codes.first_chunk_mut()) {
-                *codes = natural;
-                continue;
-            }
-            let pairs = codes.as_chunks_mut::<2>().0;
-            for (pairs, pair) in rows_mut(pairs, tokens).zip(natural.as_chunks().0) {
-                if let Some(to) = pairs.get_mut(token) {
-                    *to = *pair;
+            let mut place = at.wrapping_mul(BLOCK_COLS / 2).wrapping_add(lane);
+            for [c0, c1, c2, c3] in natural.as_chunks::<4>().0 {
+                for pair in [[*c0, *c2], [*c1, *c3]] {
+                    if let Some(to) = pairs.get_mut(place) {
+                        *to = pair;
+                    }
+                    place = place.wrapping_add(width);
                 }
             }
+            at = at.wrapping_add(width);
         }
     }
     finite
 }
 
-/// The same for any number of tokens, tile after tile.
-pub fn encode_all(x: &[f32], cols: usize, codes: &mut [i16], steps: &mut [Step]) -> bool {
-    let mut finite = true;
-    let (mut x, mut codes, mut steps) = (x, codes, steps);
-    while x.len() >= cols.max(1) {
-        let tokens = if x.len() / cols.max(1) >= TILE { TILE } else { 1 };
-        let blocks = tokens.saturating_mul(cols.div_ceil(BLOCK_COLS));
-        let Some((tile, rest)) = x.split_at_checked(tokens.saturating_mul(cols)) else { break };
-        let split = codes.split_at_mut_checked(blocks.saturating_mul(BLOCK_COLS));
-        let (Some((to, rest_codes)), Some((to_steps, rest_steps))) = (split, steps.split_at_mut_checked(blocks)) else {
-            break;
-        };
-        finite &= encode(tile, cols, to, to_steps);
-        (x, codes, steps) = (rest, rest_codes, rest_steps);
-    }
-    finite
-}
-
-#[inline(always)]
-fn encode_block(x: &[f32; BLOCK_COLS], codes: &mut [i16; BLOCK_COLS], step: &mut Step) -> bool {
+/// The codes of at most 32 columns in their order; those of columns that are not there stay as they are.
+#[cfg_attr(not(target_arch = "wasm32"), inline(always))]
+fn encode_block(x: &[f32], codes: &mut [i16; BLOCK_COLS]) -> Step {
     let amax = x.iter().fold(0u32, |amax, v| amax.max(v.to_bits() & 0x7fff_ffff));
     if amax < LEAST_AMAX {
-        *codes = [0; BLOCK_COLS];
-        *step = Step { d: 0.0, sum: 0 };
-        return true;
+        return Step { d: 0.0, sum: 0 };
     }
+    // Not finite when a value is not.
     let d = f32::from_bits(amax) / 32767.0;
     // |x / d| is at most 32767.004, so no code leaves -32767..=32767.
-    let mut natural = [0i16; BLOCK_COLS];
-    for (code, x) in natural.iter_mut().zip(x) {
+    for (code, x) in codes.iter_mut().zip(x) {
         *code = (x / d + ROUNDER).to_bits() as i16;
     }
-    *step = Step { d, sum: natural.iter().fold(0i32, |sum, &code| sum.wrapping_add(i32::from(code))) };
-    let (to, _) = codes.as_chunks_mut::<4>();
-    for (to, [c0, c1, c2, c3]) in to.iter_mut().zip(natural.as_chunks::<4>().0) {
-        *to = [*c0, *c2, *c1, *c3];
-    }
-    amax < INFINITY
+    Step { d, sum: codes.iter().fold(0i32, |sum, &code| sum.wrapping_add(i32::from(code))) }
 }
 
 #[cfg(test)]
@@ -148,7 +126,7 @@ mod tests {
     fn one(x: &[f32]) -> (Vec<i16>, Vec<Step>, bool) {
         let blocks = x.len().div_ceil(32);
         let (mut codes, mut steps) = (vec![7; blocks * 32], vec![Step { d: 7.0, sum: 7 }; blocks]);
-        let finite = encode(x, x.len(), &mut codes, &mut steps);
+        let finite = encode_all(x, x.len(), &mut codes, &mut steps);
         (codes, steps, finite)
     }
 

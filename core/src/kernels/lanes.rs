@@ -59,7 +59,8 @@ pub trait Lanes: Copy {
     fn dots(queries: &[f32], dim: usize, keys: &[f32], stride: usize, scores: &mut [f32], places: Places) {
         for (query, scores) in rows(queries, dim).zip(rows_mut(scores, places.stride)) {
             let mut key = keys;
-            for score in scores.iter_mut().skip(places.start).take(places.len) {
+            let range = places.start..places.start.wrapping_add(places.len);
+            for score in scores.get_mut(range).unwrap_or(&mut []) {
                 *score = Self::dot16(query, key.get(..dim).unwrap_or(&[]));
                 key = key.get(stride..).unwrap_or(&[]);
             }

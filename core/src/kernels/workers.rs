@@ -78,16 +78,17 @@ impl<'a, T> Shared<'a, T> {
         self.len
     }
 
-    /// `slice[start..start + len]`, or an empty slice where that is no range of it.
+    /// What there is of `slice[start..start + len]`.
     ///
     /// # Safety
     /// No two live results may overlap.
     #[inline(always)]
     #[allow(unsafe_code, clippy::mut_from_ref)]
     pub(crate) unsafe fn range(&self, start: usize, len: usize) -> &mut [T] {
-        if start.checked_add(len).is_none_or(|end| end > self.len) {
+        if start >= self.len {
             return &mut [];
         }
+        let len = len.min(self.len.wrapping_sub(start));
         // SAFETY: the range lies inside the slice this was made from, which is borrowed for 'a; the caller sees to
         // it that nothing else refers to these elements.
         unsafe { core::slice::from_raw_parts_mut(self.start.add(start), len) }
@@ -96,16 +97,15 @@ impl<'a, T> Shared<'a, T> {
 
 /// Calls `job(i, row i of a, row i of b)` for each i below `count`, spread over `workers`.
 ///
-/// Rows have `a.len() / count` and `b.len() / count` elements.
+/// Slices come with the length of their rows, of which the last ones may be shorter.
 #[allow(unsafe_code)]
 pub fn for_each_row<A: Send, B: Send>(
     workers: &dyn Workers,
     count: usize,
-    a: &mut [A],
-    b: &mut [B],
+    (a, a_len): (&mut [A], usize),
+    (b, b_len): (&mut [B], usize),
     job: impl Fn(usize, &mut [A], &mut [B]) + Sync,
 ) {
-    let (a_len, b_len) = (a.len().checked_div(count).unwrap_or(0), b.len().checked_div(count).unwrap_or(0));
     let (a, b) = (Shared::new(a), Shared::new(b));
     let parts = self::count(workers).clamp(1, count.max(1));
     run(workers, parts, |part| {

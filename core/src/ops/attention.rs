@@ -53,18 +53,13 @@ impl Task for Attend<'_> {
             let tile = self.positions.saturating_sub(start).min(TILE);
             let places = Places { start, len: tile, stride: score_stride };
             V::dots(self.queries, dim, keys, stride, self.scores, places);
-            for scores in rows_mut(self.scores, score_stride) {
-                for score in scores.iter_mut().skip(start).take(tile) {
-                    *score *= self.scale;
-                }
-            }
             start = start.wrapping_add(tile);
         }
 
         let mut finite = true;
         for (scores, out) in rows_mut(self.scores, score_stride).zip(rows_mut(self.out, dim)) {
             let scores = scores.get_mut(..self.positions).unwrap_or(&mut []);
-            finite &= softmax::<V>(scores, self.softcap, out);
+            finite &= softmax::<V>(scores, self.scale, self.softcap, out);
         }
 
         let mut start = 0usize;
@@ -86,20 +81,20 @@ impl Task for Attend<'_> {
     }
 }
 
-/// `scores = exp(scores - max)`, after the soft cap; `out` is zeroed for the mix.
+/// `scores = exp(scores - max)`, after the scale and the soft cap; `out` is zeroed for the mix.
 #[inline(always)]
-fn softmax<V: Lanes>(scores: &mut [f32], cap: f32, out: &mut [f32]) -> bool {
+fn softmax<V: Lanes>(scores: &mut [f32], scale: f32, cap: f32, out: &mut [f32]) -> bool {
     out.fill(0.0);
     let mut max = f32::NEG_INFINITY;
     let mut maxima = V::splat(max);
     let mut zeros = V::zero();
     for scores in scores.chunks_mut(V::WIDTH) {
-        let mut s = V::load(scores);
+        let mut s = V::load(scores).mul(V::splat(scale));
         zeros = zeros.add(s.mul(V::zero()));
         if cap != 0.0 {
             s = softcap(s, V::splat(cap));
-            s.store(scores);
         }
+        s.store(scores);
         // A vector that is not full has zeros behind its end.
         if scores.len() < V::WIDTH {
             max = scores.iter().fold(max, |max, s| if *s > max { *s } else { max });
@@ -157,8 +152,14 @@ fn mix<V: Lanes>(scores: &[f32], values: &[f32], stride: usize, out: &mut [f32])
 
 #[inline(always)]
 fn four<V: Lanes>(from: &[f32]) -> [V; 4] {
-    let at = |index: usize| V::load(from.get(index * V::WIDTH..).unwrap_or(&[]));
-    [at(0), at(1), at(2), at(3)]
+    let (first, second) = from.split_at_checked(2 * V::WIDTH).unwrap_or((from, &[]));
+    let ([a, b], [c, d]) = (two(first), two(second));
+    [a, b, c, d]
+}
+
+#[inline(always)]
+fn two<V: Lanes>(from: &[f32]) -> [V; 2] {
+    [V::load(from), V::load(from.get(V::WIDTH..).unwrap_or(&[]))]
 }
 
 #[cfg(test)]

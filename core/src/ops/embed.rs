@@ -1,6 +1,5 @@
 //! One row of the embedding as floats.
 
-use crate::bytes::rows;
 use crate::container::DType;
 use crate::container::directory::{BLOCK_COLS, GROUP_ROWS};
 use crate::kernels::f16::f16_to_f32;
@@ -18,25 +17,24 @@ pub fn embed(matrix: &Matrix<'_>, row: usize, scale: f32, out: &mut [f32]) {
         return;
     }
     let (group, lane) = (row / GROUP_ROWS, row % GROUP_ROWS);
-    let len = matrix.row_group_bytes();
-    let blocks = matrix.data.get(group.wrapping_mul(len)..).unwrap_or(&[]);
-    let group_bytes = matrix.dtype.group_bytes().max(1);
-    let scales = matrix.dtype.group_scales().wrapping_mul(2);
-    for (out, block) in out.chunks_mut(BLOCK_COLS).zip(rows(blocks, group_bytes)) {
-        let (head, packed) = block.split_at_checked(scales).unwrap_or((&[], &[]));
-        let half = |index: usize| head.as_chunks::<2>().0.get(index).map_or(0.0, |bits| f16_to_f32(*bits));
+    let (dtype, group_bytes) = (matrix.dtype, matrix.dtype.group_bytes());
+    let mut start = group.wrapping_mul(matrix.row_group_bytes());
+    for out in out.chunks_mut(BLOCK_COLS) {
+        let block = matrix.data.get(start..).unwrap_or(&[]);
+        start = start.wrapping_add(group_bytes);
+        let half = |index: usize| block.as_chunks::<2>().0.get(index).map_or(0.0, |bits| f16_to_f32(*bits));
         let (d, m) = (half(lane), half(lane.wrapping_add(GROUP_ROWS)));
+        let first = dtype.group_scales().wrapping_mul(2).wrapping_add(lane.wrapping_mul(4));
         for (column, out) in out.iter_mut().enumerate() {
-            let vector = column / 4;
-            let byte = |vector: usize| {
-                let at = vector.wrapping_mul(4 * GROUP_ROWS).wrapping_add(lane.wrapping_mul(4));
-                packed.get(at.wrapping_add(column % 4)).copied().unwrap_or(0)
-            };
-            let nibble = || if vector < 4 { byte(vector) & 15 } else { byte(vector.saturating_sub(4)) >> 4 };
-            let value = match matrix.dtype {
-                DType::Q8_0 => d * f32::from(byte(vector) as i8),
-                DType::Q4_0 => d * f32::from(nibble() as i8 - 8),
-                _ => d * f32::from(nibble()) + m,
+            // A vector of bytes has 4 columns of 8 rows; in nibbles the low ones come first.
+            let vector = if dtype == DType::Q8_0 { column / 4 } else { column / 4 % 4 };
+            let at = first.wrapping_add(vector.wrapping_mul(4 * GROUP_ROWS)).wrapping_add(column % 4);
+            let byte = block.get(at).copied().unwrap_or(0);
+            let nibble = if column < 16 { byte & 15 } else { byte >> 4 };
+            let value = match dtype {
+                DType::Q8_0 => d * f32::from(byte as i8),
+                DType::Q4_0 => d * f32::from(nibble as i8 - 8),
+                _ => d * f32::from(nibble) + m,
             };
             *out = value * scale;
         }

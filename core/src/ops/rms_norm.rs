@@ -22,7 +22,9 @@ impl Task for RmsNorm<'_> {
     }
 }
 
-/// `x = (x * (1 / sqrt(mean(x * x) + epsilon))) * weight` over rows of `weight.len()` elements.
+/// `x = (x * (1 / sqrt(mean(x * x) + epsilon))) * weight` over rows of `weight.len()` elements, of which there are
+/// none where that is 0.
+#[cfg_attr(target_arch = "wasm32", inline(never))]
 pub fn rms_norm(isa: Isa, x: &mut [f32], weight: &[f32], epsilon: f32) {
     for x in rows_mut(x, weight.len()) {
         isa.run(RmsNorm { x, weight, epsilon });

@@ -23,7 +23,8 @@ pub struct Session<'a> {
     isa: Isa,
     cache: KvCache<'a>,
     logits: &'a mut [f32],
-    scratch: Scratch<'a>,
+    /// What a pass works in.
+    work: &'a mut [Block64],
     /// Positions whose keys and values count.
     kv_len: usize,
 }
@@ -36,9 +37,9 @@ impl<'a> Session<'a> {
     #[inline(never)]
     pub fn new(model: &Model<'a>, plan: Plan, memory: &'a mut [Block64], isa: Isa) -> Result<Self, Error> {
         plan.check(model)?;
-        let (cache, logits, scratch) = cut(&plan, memory)?;
+        let (cache, logits, work) = cut(&plan, memory)?;
         event!("session: context {=u32}, {=u32} bytes", plan.context as u32, plan.bytes() as u32);
-        Ok(Self { model: *model, plan, isa, cache, logits, scratch, kv_len: 0 })
+        Ok(Self { model: *model, plan, isa, cache, logits, work, kv_len: 0 })
     }
 
     /// Appends `ids` and gives the logits of the last one, `[vocab_size]`.
@@ -69,12 +70,18 @@ impl<'a> Session<'a> {
             tokens: 0,
             position: self.kv_len,
         };
-        for ids in ids.chunks(self.plan.batch.max(1)) {
-            pass.position = pass.position.saturating_add(pass.tokens);
+        let mut rest = ids;
+        while !rest.is_empty() {
+            let (ids, behind) = rest.split_at_checked(self.plan.batch).unwrap_or((rest, &[]));
+            rest = behind;
+            pass.position = pass.position.wrapping_add(pass.tokens);
             pass.tokens = ids.len();
-            pass.layers(ids, &mut self.scratch, &mut self.cache)?;
+            let mut scratch = Scratch::cut(&self.plan.for_tokens(&self.model, ids.len()), self.work);
+            pass.layers(ids, &mut scratch, &mut self.cache)?;
+            if rest.is_empty() {
+                pass.head(&mut scratch, self.logits)?;
+            }
         }
-        pass.head(&mut self.scratch, self.logits)?;
         // Only now, with every layer of every token done, do the new rows count.
         self.kv_len = end;
         event!("computed: {=u32} tokens, {=u32} positions in all", ids.len() as u32, end as u32);
