@@ -45,17 +45,19 @@ impl<'a> KvCache<'a> {
 /// Puts `rows`, `[tokens, kv_head, head_dim]`, to the positions from `first` on of a layer's keys or values, where a head
 /// has `head_len` elements.
 pub fn store(cache: &mut [f32], head_len: usize, first: usize, rows: &[f32], kv_size: usize, head_dim: usize) {
-    for (token, row) in bytes::rows(rows, kv_size).enumerate() {
-        let start = first.wrapping_add(token).wrapping_mul(head_dim);
-        for (head, from) in bytes::rows_mut(cache, head_len).zip(bytes::rows(row, head_dim)) {
-            if let Some(to) = head.get_mut(start..start.wrapping_add(head_dim)) {
-                to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
-            }
+    let mut position = first.wrapping_mul(head_dim);
+    for row in bytes::rows(rows, kv_size) {
+        let mut at = position;
+        for head in bytes::rows(row, head_dim) {
+            let to = cache.get_mut(at..).unwrap_or(&mut []);
+            to.iter_mut().zip(head).for_each(|(to, from)| *to = *from);
+            at = at.wrapping_add(head_len);
         }
+        position = position.wrapping_add(head_dim);
     }
 }
 
 fn layer_range(layer: usize, layer_len: usize) -> Range<usize> {
-    let start = layer.saturating_mul(layer_len);
-    start..start.saturating_add(layer_len)
+    let start = layer.wrapping_mul(layer_len);
+    start..start.wrapping_add(layer_len)
 }

@@ -42,7 +42,7 @@ impl Pass<'_, '_> {
 
         finite &= self.attend(index, queries, keys, values, attended, scores);
         finite &= self.linear(self.tokens, attended, codes, steps, &[Product::new(layer.wo, branch)])?;
-        Ok(self.add_branch(scratch, layer.attn_post_norm) && finite)
+        Ok(self.add_branch(scratch.x, branch, layer.attn_post_norm) && finite)
     }
 
     /// Rotates the heads of `x`, `[tokens, size]`, as layer `index` does.

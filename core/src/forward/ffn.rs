@@ -20,6 +20,6 @@ impl Pass<'_, '_> {
             gate(isa, activation, gated, up);
         });
         finite &= self.linear(self.tokens, gated, codes, steps, &[Product::new(layer.w2, branch)])?;
-        Ok(self.add_branch(scratch, layer.ffn_post_norm) && finite)
+        Ok(self.add_branch(scratch.x, branch, layer.ffn_post_norm) && finite)
     }
 }

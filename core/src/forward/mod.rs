@@ -97,9 +97,9 @@ impl Pass<'_, '_> {
     }
 
     /// `x = x + norm(branch) * residual_scale`; `false` when a result is not finite.
-    fn add_branch(&self, scratch: &mut Scratch<'_>, norm: Option<&[f32]>) -> bool {
-        self.norm(scratch.branch, norm);
-        add_scaled(self.isa, scratch.x, scratch.branch, self.model.config.residual_scale)
+    fn add_branch(&self, x: &mut [f32], branch: &mut [f32], norm: Option<&[f32]>) -> bool {
+        self.norm(branch, norm);
+        add_scaled(self.isa, x, branch, self.model.config.residual_scale)
     }
 
     /// The input of a block: the stream, normed where the family norms it there.

@@ -67,6 +67,22 @@ pub trait Lanes: Copy {
         }
     }
 
+    /// Applies `f` to each vector of `x` and `y` at the same place, and to what is left of them at the end.
+    #[inline(always)]
+    fn map2(x: &mut [f32], y: &[f32], mut f: impl FnMut(Self, Self) -> Self) {
+        for (x, y) in x.chunks_mut(Self::WIDTH).zip(y.chunks(Self::WIDTH)) {
+            f(Self::load(x), Self::load(y)).store(x);
+        }
+    }
+
+    /// The same of `x` alone.
+    #[inline(always)]
+    fn map(x: &mut [f32], mut f: impl FnMut(Self) -> Self) {
+        for x in x.chunks_mut(Self::WIDTH) {
+            f(Self::load(x)).store(x);
+        }
+    }
+
     /// +0.0 in every lane.
     #[inline(always)]
     fn zero() -> Self {
@@ -147,22 +163,6 @@ pub(super) trait Sixteen: Lanes {
             acc = acc.add(Self::whole(terms));
         }
         acc.add(Self::load(tail)).sum()
-    }
-}
-
-/// Applies `f` to each vector of `x`, and to what is left of it at the end.
-#[inline(always)]
-pub fn map<V: Lanes>(x: &mut [f32], mut f: impl FnMut(V) -> V) {
-    for x in x.chunks_mut(V::WIDTH) {
-        f(V::load(x)).store(x);
-    }
-}
-
-/// The same with the vectors of `y` at the same places.
-#[inline(always)]
-pub fn map2<V: Lanes>(x: &mut [f32], y: &[f32], mut f: impl FnMut(V, V) -> V) {
-    for (x, y) in x.chunks_mut(V::WIDTH).zip(y.chunks(V::WIDTH)) {
-        f(V::load(x), V::load(y)).store(x);
     }
 }
 

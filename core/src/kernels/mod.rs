@@ -25,7 +25,7 @@ mod x86_64;
 
 pub use codes::{Codes, Step};
 pub use dispatch::{Isa, Task};
-pub use lanes::{LANES, Lanes, Places, map, map2};
+pub use lanes::{LANES, Lanes, Places};
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 pub(crate) use wasm32::sqrt;
 pub use workers::{Columns, Serial, Workers, for_each_row, for_each_row_in_space, share};

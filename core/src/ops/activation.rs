@@ -1,7 +1,7 @@
 //! The gated activations, and the soft cap and divisor of the logits.
 
 use super::math::{softcap, times_sigmoid};
-use crate::kernels::{Isa, Lanes, Task, map, map2};
+use crate::kernels::{Isa, Lanes, Task};
 use crate::model::Activation;
 
 /// 2 * sqrt(2 / pi): twice the inner factor of GELU's tanh form.
@@ -32,7 +32,7 @@ impl Task for Gated<'_> {
 
     #[inline(always)]
     fn run<V: Lanes>(self) {
-        map2(self.gate, self.up, |gate: V, up| gated(self.activation, gate, up));
+        V::map2(self.gate, self.up, |gate: V, up| gated(self.activation, gate, up));
     }
 }
 
@@ -53,7 +53,7 @@ impl Task for Logits<'_> {
     #[inline(always)]
     fn run<V: Lanes>(self) -> bool {
         let mut zeros = V::zero();
-        map(self.logits, |mut value: V| {
+        V::map(self.logits, |mut value: V| {
             if self.divisor != 1.0 {
                 value = value.div(V::splat(self.divisor));
             }

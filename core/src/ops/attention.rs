@@ -2,7 +2,7 @@
 
 use super::math::{exp, softcap};
 use crate::bytes::{rows, rows_mut};
-use crate::kernels::{Isa, Lanes, Places, Task, map};
+use crate::kernels::{Isa, LANES, Lanes, Places, Task};
 
 /// Positions whose keys or values are visited by all heads before the next: they stay in the first cache.
 const TILE: usize = 64;
@@ -102,13 +102,11 @@ fn softmax<V: Lanes>(scores: &mut [f32], scale: f32, cap: f32, out: &mut [f32]) 
             maxima = maxima.max(s);
         }
     }
-    for value in maxima.to_array().iter().take(V::WIDTH) {
-        if *value > max {
-            max = *value;
-        }
-    }
+    let mut lanes = [f32::NEG_INFINITY; LANES];
+    maxima.store(&mut lanes);
+    max = lanes.iter().fold(max, |max, value| if *value > max { *value } else { max });
     let max = V::splat(max);
-    map(scores, |s: V| exp(s.sub(max)));
+    V::map(scores, |s: V| exp(s.sub(max)));
     zeros.is_zero()
 }
 

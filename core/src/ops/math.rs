@@ -98,7 +98,7 @@ pub fn sin_cos(x: f32) -> (f32, f32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::{Isa, LANES, Task, map};
+    use crate::kernels::{Isa, LANES, Task};
     use core::f32::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 
     struct Exp([f32; LANES]);
@@ -108,7 +108,7 @@ mod tests {
         #[inline(always)]
         fn run<V: Lanes>(self) -> [f32; LANES] {
             let mut out = self.0;
-            map(&mut out, |x: V| exp(x));
+            V::map(&mut out, |x: V| exp(x));
             out
         }
     }

@@ -1,6 +1,6 @@
 //! The residual stream, and the check that it stays finite.
 
-use crate::kernels::{Isa, Lanes, Task, map2};
+use crate::kernels::{Isa, Lanes, Task};
 
 struct AddScaled<'a> {
     x: &'a mut [f32],
@@ -16,7 +16,7 @@ impl Task for AddScaled<'_> {
         let scale = V::splat(self.scale);
         // Zero times a finite value is a zero, times anything else NaN.
         let mut zeros = V::zero();
-        map2(self.x, self.branch, |x: V, branch| {
+        V::map2(self.x, self.branch, |x: V, branch| {
             let sum = x.add(branch.mul(scale));
             zeros = zeros.add(sum.mul(V::zero()));
             sum

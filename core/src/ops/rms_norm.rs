@@ -2,7 +2,7 @@
 
 use super::math::sqrt;
 use crate::bytes::rows_mut;
-use crate::kernels::{Isa, Lanes, Task, map2};
+use crate::kernels::{Isa, Lanes, Task};
 
 struct RmsNorm<'a> {
     x: &'a mut [f32],
@@ -18,7 +18,7 @@ impl Task for RmsNorm<'_> {
         let mean = V::dot16(self.x, self.x) / self.x.len() as f32;
         let factor = 1.0 / sqrt(mean + self.epsilon);
         let factor = V::splat(factor);
-        map2(self.x, self.weight, |x: V, weight| x.mul(factor).mul(weight));
+        V::map2(self.x, self.weight, |x: V, weight| x.mul(factor).mul(weight));
     }
 }
 

@@ -26,12 +26,12 @@ impl Task for Rotate<'_> {
 
     #[inline(always)]
     fn run<V: Lanes>(self) {
-        let halves = self.first.chunks_mut(V::WIDTH).zip(self.second.chunks_mut(V::WIDTH));
-        let angles = self.cos.chunks(V::WIDTH).zip(self.sin.chunks(V::WIDTH));
-        for ((first, second), (cos, sin)) in halves.zip(angles) {
-            let (a, b, cos, sin) = (V::load(first), V::load(second), V::load(cos), V::load(sin));
-            a.mul(cos).sub(b.mul(sin)).store(first);
-            b.mul(cos).add(a.mul(sin)).store(second);
+        // Each pair stands alone, so a compiler may take as many at once as the instruction set has lanes.
+        let halves = self.first.iter_mut().zip(self.second);
+        for ((first, second), (cos, sin)) in halves.zip(self.cos.iter().zip(self.sin)) {
+            let (a, b) = (*first, *second);
+            *first = a * cos - b * sin;
+            *second = b * cos + a * sin;
         }
     }
 }

@@ -9,7 +9,7 @@ use super::candidates::Candidate;
 use super::config::{SamplerConfig, StageOrder};
 use super::exp::{LEAST, exp};
 use super::scores::{RUN, Scores};
-use crate::kernels::{Isa, Lanes, Task, map};
+use crate::kernels::{Isa, Lanes, Task};
 use crate::ops;
 use libm::log;
 
@@ -80,9 +80,9 @@ impl Task for Rest<'_> {
                 let listed = (score > edge) | (score == edge) & (id <= edge_id);
                 *log = if listed { ops::math::LEAST } else { ((score - best) * scale) as f32 };
             }
-            map(&mut logs, |log: V| log.max(V::splat(ops::math::LEAST)));
+            V::map(&mut logs, |log: V| log.max(V::splat(ops::math::LEAST)));
             let mut weights = logs;
-            map(&mut weights, |log: V| ops::math::exp(log));
+            V::map(&mut weights, |log: V| ops::math::exp(log));
             mass.total += f64::from(V::sum16(&weights));
             mass.log_total += f64::from(V::dot16(&weights, &logs));
         }

@@ -80,6 +80,17 @@ pub fn sqrt(x: f32) -> f32 {
     f32x4_extract_lane::<0>(f32x4_sqrt(f32x4_splat(x)))
 }
 
+/// Applies `f` to each vector of `x` and, while there are such, the one of `y` at the same place. Once for all operators:
+/// they are no part of the loops that take the time.
+#[inline(never)]
+fn for_each(x: &mut [f32], mut y: &[f32], f: &mut dyn FnMut(SimdLanes, SimdLanes) -> SimdLanes) {
+    for x in x.chunks_mut(SimdLanes::WIDTH) {
+        let (first, rest) = y.split_at_checked(SimdLanes::WIDTH).unwrap_or((y, &[]));
+        f(SimdLanes::load(x), SimdLanes::load(first)).store(x);
+        y = rest;
+    }
+}
+
 impl Lanes for SimdLanes {
     const WIDTH: usize = 4;
 
@@ -164,6 +175,16 @@ impl Lanes for SimdLanes {
             acc = add(acc, registers(terms));
         }
         tree(add(acc, tail_registers(tail)))
+    }
+
+    #[inline(always)]
+    fn map2(x: &mut [f32], y: &[f32], mut f: impl FnMut(Self, Self) -> Self) {
+        for_each(x, y, &mut f);
+    }
+
+    #[inline(always)]
+    fn map(x: &mut [f32], mut f: impl FnMut(Self) -> Self) {
+        for_each(x, &[], &mut |x, _| f(x));
     }
 
     #[inline(always)]
