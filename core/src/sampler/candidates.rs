@@ -54,8 +54,30 @@ fn key(score: f64) -> u64 {
     if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }
 }
 
+/// The best of a vocabulary, sorted at the front of the pool.
+pub(super) struct Selected {
+    /// How many.
+    pub len: usize,
+    /// Best score that was turned away.
+    pub refused: f64,
+}
+
+/// Selects the `keep` best. The pool must hold twice as many.
+#[inline(never)]
+pub(super) fn select(pool: &mut [Candidate], scores: &Scores<'_>, keep: usize) -> Selected {
+    // A small selection still takes 256 more before it prunes, or rising scores would prune at every step.
+    let full = keep.saturating_add(keep.max(256)).min(pool.len());
+    let mut selection = Selection { pool, len: 0, keep, full, floor: f64::NEG_INFINITY, refused: f64::NEG_INFINITY };
+    selection.raise_floor(scores);
+    selection.offer(scores);
+    selection.prune();
+    let Selection { pool, len, refused, .. } = selection;
+    sort(pool, len);
+    Selected { len, refused }
+}
+
 /// A selection in progress over a pool of the caller.
-pub(super) struct Selection<'p> {
+struct Selection<'p> {
     pool: &'p mut [Candidate],
     len: usize,
     keep: usize,
@@ -65,17 +87,9 @@ pub(super) struct Selection<'p> {
     refused: f64,
 }
 
-impl<'p> Selection<'p> {
-    /// Selects the `keep` best. The pool must hold twice as many.
-    pub(super) fn new(pool: &'p mut [Candidate], keep: usize) -> Self {
-        // A small selection still takes 256 more before it prunes, or rising scores would prune at every step.
-        let full = keep.saturating_add(keep.max(256)).min(pool.len());
-        Self { pool, len: 0, keep, full, floor: f64::NEG_INFINITY, refused: f64::NEG_INFINITY }
-    }
-
+impl Selection<'_> {
     /// Offers every token, ids ascending.
-    pub(super) fn offer(&mut self, scores: &Scores<'_>) {
-        self.raise_floor(scores);
+    fn offer(&mut self, scores: &Scores<'_>) {
         for from in scores.starts() {
             let best = scores.best(from);
             if best <= self.floor {
@@ -83,8 +97,11 @@ impl<'p> Selection<'p> {
                 continue;
             }
             for (id, score) in scores.run(from).each() {
+                if score > self.floor && self.len >= self.full {
+                    self.prune();
+                }
                 if score > self.floor {
-                    self.take(id, score);
+                    self.push(id, score);
                 } else {
                     self.refuse(score);
                 }
@@ -96,18 +113,21 @@ impl<'p> Selection<'p> {
     fn raise_floor(&mut self, scores: &Scores<'_>) {
         let runs = scores.starts().count();
         let per_place = runs.div_ceil(self.pool.len().max(1)).max(1);
-        let places = runs.div_ceil(per_place);
-        if places <= self.keep {
+        if runs.div_ceil(per_place) <= self.keep {
             return;
         }
-        for (at, from) in scores.starts().enumerate() {
+        let mut left = 0usize;
+        for from in scores.starts() {
+            if left == 0 {
+                self.push(0, f64::NEG_INFINITY);
+                left = per_place;
+            }
+            left = left.wrapping_sub(1);
             let best = scores.best(from);
-            if let Some(place) = self.pool.get_mut(at / per_place) {
-                let first = at % per_place == 0;
-                *place = Candidate::new(0, if first { best } else { best.max(place.score) });
+            if let Some(place) = self.pool.get_mut(self.len.wrapping_sub(1)).filter(|place| best > place.score) {
+                *place = Candidate::new(0, best);
             }
         }
-        self.len = places;
         self.prune();
         // A score as good as the floor has to come in.
         self.floor = self.floor.next_down();
@@ -121,37 +141,32 @@ impl<'p> Selection<'p> {
         }
     }
 
-    fn take(&mut self, id: u32, score: f64) {
-        if self.len >= self.full {
-            self.prune();
-            if score <= self.floor {
-                self.refuse(score);
-                return;
-            }
-        }
+    fn push(&mut self, id: u32, score: f64) {
         if let Some(slot) = self.pool.get_mut(self.len) {
             *slot = Candidate::new(id, score);
-            self.len = self.len.saturating_add(1);
+            self.len = self.len.wrapping_add(1);
         }
     }
 
     /// Keeps the best, in the order they came in.
+    #[cfg_attr(target_arch = "wasm32", inline(never))]
     fn prune(&mut self) {
         if self.len <= self.keep {
             return;
         }
-        let Some(pool) = self.pool.get_mut(..self.len) else { return };
+        let Some(pool) = self.pool.get(..self.len) else { return };
         // Radix selection from the top byte: `prefix` is what the wanted key begins with, `wanted` its rank among the
         // keys that begin so.
         let (mut prefix, mut mask, mut wanted) = (0u64, 0u64, self.keep);
-        for shift in [56u32, 48, 40, 32, 24, 16, 8, 0] {
+        for byte in (0..8u32).rev() {
+            let shift = byte * 8;
             let mut counts = [0usize; 256];
-            for c in pool.iter() {
+            for c in pool {
                 let k = key(c.score);
                 if k & mask == prefix
                     && let Some(n) = counts.get_mut((k >> shift & 255) as usize)
                 {
-                    *n = n.saturating_add(1);
+                    *n = n.wrapping_add(1);
                 }
             }
             let mut here = 0;
@@ -161,7 +176,7 @@ impl<'p> Selection<'p> {
                     prefix |= (byte as u64) << shift;
                     break;
                 }
-                wanted = wanted.saturating_sub(n);
+                wanted = wanted.wrapping_sub(n);
             }
             mask |= 255 << shift;
             if here == wanted {
@@ -170,74 +185,65 @@ impl<'p> Selection<'p> {
         }
         self.floor = f64::INFINITY;
         let mut kept = 0usize;
-        for at in 0..pool.len() {
-            let Some(&c) = pool.get(at) else { break };
+        for at in 0..self.len {
+            let Some(&c) = self.pool.get(at) else { break };
             let k = key(c.score) & mask;
-            let stays = k > prefix || (k == prefix && wanted > 0);
-            if !stays {
-                self.refused = self.refused.max(c.score);
+            if k < prefix || (k == prefix && wanted == 0) {
+                self.refuse(c.score);
                 continue;
             }
             if k == prefix {
-                wanted = wanted.saturating_sub(1);
+                wanted = wanted.wrapping_sub(1);
             }
-            self.floor = self.floor.min(c.score);
-            if let Some(slot) = pool.get_mut(kept) {
+            if c.score < self.floor {
+                self.floor = c.score;
+            }
+            if let Some(slot) = self.pool.get_mut(kept) {
                 *slot = c;
             }
-            kept = kept.saturating_add(1);
+            kept = kept.wrapping_add(1);
         }
         self.len = kept;
     }
-
-    /// The number selected, now sorted at the front of the pool, and the best score that was turned away.
-    pub(super) fn finish(mut self) -> (usize, f64) {
-        self.prune();
-        if let Some((best, other)) = self.pool.split_at_mut_checked(self.pool.len() / 2)
-            && let (Some(best), Some(other)) = (best.get_mut(..self.len), other.get_mut(..self.len))
-        {
-            sort(best, other);
-        }
-        (self.len, self.refused)
-    }
 }
 
-/// Sorts by score, best first, and keeps the order of equals: by the bytes of the key, from the lowest. `other` is room
-/// of the same length. O(n) whatever the scores.
-fn sort(candidates: &mut [Candidate], other: &mut [Candidate]) {
-    let (mut from, mut to) = (candidates, other);
-    let mut moved = false;
-    for shift in [0u32, 8, 16, 24, 32, 40, 48, 56] {
-        let digit = |c: &Candidate| (!key(c.score) >> shift & 255) as usize;
+/// Sorts the first `len` of the pool by score, best first, and keeps the order of equals: by the bytes of the key, from
+/// the lowest, from one half of the pool to the other and back. O(n) whatever the scores.
+fn sort(pool: &mut [Candidate], len: usize) {
+    let half = pool.len() / 2;
+    let (mut from, mut to) = (0usize, half);
+    for byte in 0..8u32 {
+        let digit = |c: &Candidate| (!key(c.score) >> (byte * 8) & 255) as usize;
         let mut places = [0usize; 256];
-        for c in from.iter() {
+        let unsorted = pool.get(from..from.wrapping_add(len)).unwrap_or(&[]);
+        for c in unsorted {
             if let Some(count) = places.get_mut(digit(c)) {
-                *count = count.saturating_add(1);
+                *count = count.wrapping_add(1);
             }
         }
         // Scores made of f32 have the same low bytes throughout.
-        if places.contains(&from.len()) {
+        if places.contains(&len) {
             continue;
         }
-        let mut next = 0usize;
+        let mut next = to;
         for place in places.iter_mut() {
-            next = next.saturating_add(core::mem::replace(place, next));
+            next = next.wrapping_add(core::mem::replace(place, next));
         }
-        for c in from.iter() {
-            if let Some(place) = places.get_mut(digit(c)) {
-                if let Some(slot) = to.get_mut(*place) {
-                    *slot = *c;
+        for at in from..from.wrapping_add(len) {
+            let Some(&c) = pool.get(at) else { break };
+            if let Some(place) = places.get_mut(digit(&c)) {
+                if let Some(slot) = pool.get_mut(*place) {
+                    *slot = c;
                 }
-                *place = place.saturating_add(1);
+                *place = place.wrapping_add(1);
             }
         }
         core::mem::swap(&mut from, &mut to);
-        moved = !moved;
     }
-    if moved {
-        for (slot, c) in to.iter_mut().zip(from.iter()) {
-            *slot = *c;
-        }
+    if from != 0
+        && let Some((front, sorted)) = pool.split_at_mut_checked(half)
+    {
+        front.iter_mut().zip(sorted).take(len).for_each(|(to, from)| *to = *from);
     }
 }
 
@@ -262,9 +268,7 @@ mod tests {
             adjusting: 0,
             config: &config,
         };
-        let mut selection = Selection::new(&mut pool, keep);
-        selection.offer(&offered);
-        let (len, refused) = selection.finish();
+        let Selected { len, refused } = select(&mut pool, &offered, keep);
         let got: Vec<(u32, f64)> = pool[..len].iter().map(|c| (c.id, c.score)).collect();
         let mut all: Vec<(u32, f64)> = scores.iter().enumerate().map(|(i, &s)| (i as u32, s)).collect();
         all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));

@@ -4,11 +4,11 @@
 //! distance to the best score, so the best has weight 1 and nothing overflows; a stage works on weights divided by the
 //! weight of its survivors.
 
-use super::Cut;
 use super::candidates::Candidate;
 use super::config::{SamplerConfig, StageOrder};
 use super::exp::{LEAST, exp};
 use super::scores::{RUN, Scores};
+use super::{Choice, Cut};
 use crate::kernels::{Isa, Lanes, Task};
 use crate::ops;
 use libm::log;
@@ -36,10 +36,10 @@ impl Mass {
         self.log_total += weight * log_weight;
     }
 
-    /// The mass of the candidates still in the running, best first.
+    /// The mass of these candidates, best first.
     fn of(candidates: &[Candidate], best: f64, temperature: f64) -> Self {
         let mut mass = Self::NONE;
-        for c in candidates.iter().filter(|c| c.alive()) {
+        for c in candidates {
             mass.add(log_weight(c.score, best, temperature), c.probability);
         }
         mass
@@ -98,6 +98,7 @@ pub(super) fn truncate(
     rest: Option<&Scores<'_>>,
     isa: Isa,
 ) -> f64 {
+    let candidates = alive(candidates);
     let best = candidates.first().map_or(0.0, |c| c.score);
     let temperature = match config.order {
         StageOrder::TemperatureFirst => config.temperature,
@@ -113,19 +114,21 @@ pub(super) fn truncate(
         lost = rest.total / mass.total;
     }
 
-    if config.top_p < 1.0 {
-        let limit = config.top_p * mass.total;
-        let mut before = 0.0;
-        cut_from(candidates, Cut::TopP, |c| {
-            let crossed = before >= limit;
-            before += c.probability;
-            crossed
-        });
+    // Both cut off a tail, and never the best.
+    let limit = if config.top_p < 1.0 { config.top_p * mass.total } else { f64::INFINITY };
+    let (mut before, mut improbable) = (0.0, false);
+    for (rank, c) in candidates.iter_mut().enumerate() {
+        improbable |= rank > 0 && c.probability < config.min_p;
+        if rank > 0 && before >= limit {
+            c.cut = Cut::TopP as u32;
+        } else if improbable {
+            c.cut = Cut::MinP as u32;
+        }
+        before += c.probability;
     }
-    if config.min_p > 0.0 {
-        cut_from(candidates, Cut::MinP, |c| c.probability < config.min_p);
-    }
-    if candidates.iter().any(|c| c.cut() == Cut::TopP || c.cut() == Cut::MinP) {
+    let listed = candidates.len();
+    let candidates = alive(candidates);
+    if candidates.len() < listed {
         // What has no place would have been removed too.
         lost = 0.0;
         mass = Mass::of(candidates, best, temperature);
@@ -137,6 +140,12 @@ pub(super) fn truncate(
         weigh(candidates, best, config.temperature);
     }
     lost
+}
+
+/// The candidates in the running, while they are the first.
+fn alive(candidates: &mut [Candidate]) -> &mut [Candidate] {
+    let count = candidates.iter().take_while(|c| c.alive()).count();
+    candidates.get_mut(..count).unwrap_or(&mut [])
 }
 
 /// Gives every candidate its weight.
@@ -153,17 +162,6 @@ fn weigh(candidates: &mut [Candidate], best: f64, temperature: f64) {
     }
 }
 
-/// Removes the first candidate in the running for which `gone` holds, and all behind it; never the best.
-fn cut_from(candidates: &mut [Candidate], stage: Cut, mut gone: impl FnMut(&Candidate) -> bool) {
-    let mut cutting = false;
-    for (rank, c) in candidates.iter_mut().enumerate().filter(|(_, c)| c.alive()) {
-        cutting = cutting || gone(c) && rank > 0;
-        if cutting {
-            c.cut = stage as u32;
-        }
-    }
-}
-
 /// Locally typical sampling: keeps the candidates whose information is closest to the entropy, up to the one at which
 /// `limit` of the mass is reached, with every other that is just as close.
 ///
@@ -174,55 +172,49 @@ fn typical(candidates: &mut [Candidate], mass: Mass, best: f64, temperature: f64
     let entropy = log_total - mass.log_total / mass.total;
     // How far a candidate's information -log p lies above the entropy.
     let above = |c: &Candidate| log_total - log_weight(c.score, best, temperature) - entropy;
-    let alive = candidates.iter().filter(|c| c.alive()).count();
-    let Some(ranked) = candidates.get(..alive) else { return };
-    let (low, high) = ranked.split_at_checked(ranked.partition_point(|c| above(c) < 0.0)).unwrap_or_default();
-    let (mut low, mut high) = (low.iter().rev().peekable(), high.iter().peekable());
+    let distance = |at: usize| candidates.get(at).map_or(f64::INFINITY, |c| above(c).abs());
+    // The next one in front of the place, and behind it.
+    let mut high = candidates.iter().take_while(|c| above(c) < 0.0).count();
+    let mut low = high.wrapping_sub(1);
     let mut sum = 0.0;
-    let mut radius = f64::INFINITY;
+    let mut radius;
     loop {
-        let nearer = match (low.peek(), high.peek()) {
-            (Some(a), Some(b)) => above(a).abs() <= above(b).abs(),
-            (a, _) => a.is_some(),
-        };
-        let Some(c) = (if nearer { low.next() } else { high.next() }) else { break };
+        let nearer = distance(low) <= distance(high);
+        let at = if nearer { low } else { high };
+        radius = distance(at);
+        let Some(c) = candidates.get(at) else { break };
         sum += c.probability;
         if sum >= limit * mass.total {
-            radius = above(c).abs();
             break;
         }
+        if nearer {
+            low = low.wrapping_sub(1);
+        } else {
+            high = high.wrapping_add(1);
+        }
     }
-    for c in candidates.iter_mut().filter(|c| c.alive()) {
+    for c in candidates {
         if above(c).abs() > radius {
             c.cut = Cut::TypicalP as u32;
         }
     }
 }
 
-/// Turns the weights of the survivors into probabilities, and those of the others into 0. Returns how many survive.
-pub(super) fn normalise(candidates: &mut [Candidate]) -> usize {
+/// Turns the weights of the survivors into probabilities, and those of the others into 0. The choice is the first survivor
+/// whose upper bound exceeds `u`; rounding may leave the last with a positive probability.
+pub(super) fn pick(candidates: &mut [Candidate], u: f64, choice: &mut Choice) {
     let mut total = 0.0;
-    let mut survivors = 0usize;
+    choice.survivors = 0;
     for c in candidates.iter().filter(|c| c.alive()) {
         total += c.probability;
-        survivors = survivors.saturating_add(1);
+        choice.survivors = choice.survivors.wrapping_add(1);
     }
-    for c in candidates.iter_mut() {
-        c.probability = if c.alive() { c.probability / total } else { 0.0 };
-    }
-    survivors
-}
-
-/// The first survivor whose upper bound exceeds `u`; rounding may leave the last with a positive probability.
-pub(super) fn pick(candidates: &[Candidate], u: f64) -> Option<&Candidate> {
     let mut sum = 0.0;
-    let mut last = None;
-    for c in candidates.iter().filter(|c| c.probability > 0.0) {
-        sum += c.probability;
-        last = Some(c);
-        if sum > u {
-            break;
+    for c in candidates {
+        c.probability = if c.alive() { c.probability / total } else { 0.0 };
+        if c.probability > 0.0 && sum <= u {
+            sum += c.probability;
+            (choice.id, choice.probability) = (c.id, c.probability);
         }
     }
-    last
 }

@@ -1,8 +1,9 @@
 //! Log-probabilities of the model itself: before bans, penalties, temperature and truncation.
 
 use super::Sampler;
-use super::candidates::Selection;
+use super::candidates::select;
 use super::filters::Rest;
+use super::scores::Scores;
 use crate::error::{Code, Error};
 use libm::log;
 
@@ -26,16 +27,14 @@ impl Sampler<'_> {
     /// Logits of another length than the vocabulary.
     pub fn logprobs(&mut self, logits: &[f32], top: &mut [LogProb]) -> Result<f64, Error> {
         let Some(&first) = logits.first() else { return Err(Error::new(Code::LogitsLength)) };
-        let isa = self.isa;
-        let (mut scores, pool) = self.scores(logits, None)?;
-        (scores.banning, scores.adjusting) = (0, 0);
+        self.check(logits, None)?;
+        let Self { config, marks, bias, .. } = self;
+        let scores = Scores { logits, marks, bias, allowed: None, banning: 0, adjusting: 0, config };
         let best = f64::from(logits.iter().fold(first, |best, &x| if x > best { x } else { best }));
-        let mut selection = Selection::new(pool, top.len().clamp(1, super::MAX_CANDIDATES));
-        selection.offer(&scores);
-        let mass = Rest { scores: &scores, best, temperature: 1.0, last: None }.mass(isa);
+        let mass = Rest { scores: &scores, best, temperature: 1.0, last: None }.mass(self.isa);
         let denominator = best + log(mass.total);
-        let (len, _) = selection.finish();
-        for (slot, c) in top.iter_mut().zip(self.pool.iter().take(len)) {
+        let selected = select(self.pool, &scores, top.len().clamp(1, super::MAX_CANDIDATES));
+        for (slot, c) in top.iter_mut().zip(self.pool.iter().take(selected.len)) {
             *slot = LogProb { id: c.id, logprob: c.score - denominator };
         }
         Ok(denominator)

@@ -28,7 +28,7 @@ use crate::error::{Code, Error};
 use crate::kernels::Isa;
 use crate::limits::MAX_CANDIDATES;
 use crate::memory::Block64;
-use candidates::Selection;
+use candidates::{Selected, select};
 use prng::Draws;
 use scores::Scores;
 
@@ -235,41 +235,48 @@ impl<'m> Sampler<'m> {
     /// token left.
     pub fn sample(&mut self, logits: &[f32], allowed: Option<&[u32]>, may_end: bool) -> Result<Choice, Error> {
         self.listed = 0;
+        self.check(logits, allowed)?;
         let config = self.config;
-        let (k, traced, isa) = (config.top_k as usize, self.traced, self.isa);
-        let greedy = config.temperature == 0.0;
+        let (k, greedy) = (config.top_k as usize, config.temperature == 0.0);
         let keep = match (greedy, k) {
             (true, _) => 1,
             (false, 0) => MAX_CANDIDATES,
             (false, k) => k,
         };
-        let (mut scores, pool) = self.scores(logits, allowed)?;
-        if !may_end {
-            scores.banning |= scores::ENDS;
-        }
+        let scores = Scores {
+            logits,
+            marks: self.marks,
+            bias: self.bias,
+            allowed,
+            banning: if may_end { scores::BANNED } else { scores::BANNED | scores::ENDS },
+            adjusting: if config.penalises() { scores::SEEN | scores::COUNT | scores::BIASED } else { scores::BIASED },
+            config: &config,
+        };
         scores.check_finite()?;
-        let mut selection = Selection::new(pool, keep.max(traced));
-        selection.offer(&scores);
-        let (mut len, refused) = selection.finish();
-        let Some(&best) = pool.first().filter(|_| len > 0) else { return self.force_end() };
+        let Selected { mut len, refused } = select(self.pool, &scores, keep.max(self.traced));
+        let Some(&best) = self.pool.first().filter(|_| len > 0) else { return self.force_end() };
 
         // The reference keeps every candidate as good as the k-th, so those refused for want of a place come back.
-        let last = pool.get(len.min(keep).saturating_sub(1)).copied().unwrap_or(best);
-        if !greedy && k > 0 && refused == last.score {
-            let known = pool.get(len.saturating_sub(1)).map_or(0, |c| c.id);
+        let last = self.pool.get(len.min(keep).wrapping_sub(1)).map_or(0.0, |c| c.score);
+        if !greedy && k > 0 && refused == last {
+            let known = self.pool.get(len.wrapping_sub(1)).map_or(0, |c| c.id);
             for from in scores.starts() {
-                for (id, score) in scores.run(from).each().filter(|&(id, score)| id > known && score == last.score) {
-                    if let Some(slot) = pool.get_mut(len).filter(|_| len < MAX_CANDIDATES) {
+                for (id, score) in scores.run(from).each() {
+                    if let Some(slot) =
+                        self.pool.get_mut(len).filter(|_| id > known && score == last && len < MAX_CANDIDATES)
+                    {
                         *slot = Candidate::new(id, score);
-                        len = len.saturating_add(1);
+                        len = len.wrapping_add(1);
                     }
                 }
             }
         }
-        let Some(candidates) = pool.get_mut(..len) else { return self.force_end() };
-        for (rank, c) in candidates.iter_mut().enumerate() {
-            let in_rank = rank < keep || (!greedy && k > 0 && c.score == last.score);
-            c.cut = if in_rank { Cut::None } else { Cut::TopK } as u32;
+        self.listed = len;
+        let candidates = self.pool.get_mut(..len).unwrap_or(&mut []);
+        for c in candidates.iter_mut().skip(keep) {
+            if greedy || c.score != last {
+                c.cut = Cut::TopK as u32;
+            }
         }
 
         let mut choice =
@@ -278,46 +285,25 @@ impl<'m> Sampler<'m> {
             if let Some(c) = candidates.first_mut() {
                 c.probability = 1.0;
             }
-            self.listed = len;
             return Ok(choice);
         }
         let rest = (k == 0 && refused > f64::NEG_INFINITY).then_some(&scores);
-        choice.lost_mass = filters::truncate(&config, candidates, rest, isa);
-        choice.survivors = filters::normalise(candidates) as u32;
+        choice.lost_mass = filters::truncate(&config, candidates, rest, self.isa);
         let draw = self.draws.next();
-        let u = f64::from(draw) * (1.0 / 4_294_967_296.0);
-        self.listed = len;
-        if let Some(c) = filters::pick(self.candidates(), u) {
-            choice.id = c.id;
-            choice.probability = c.probability;
-        }
         choice.draw = Some(draw);
+        filters::pick(candidates, f64::from(draw) * (1.0 / 4_294_967_296.0), &mut choice);
         Ok(choice)
     }
 
-    /// What decides the scores of a step, and the pool.
-    fn scores<'s>(
-        &'s mut self,
-        logits: &'s [f32],
-        allowed: Option<&'s [u32]>,
-    ) -> Result<(Scores<'s>, &'s mut [Candidate]), Error> {
+    /// Whether there is a logit for each token, and a bit of the mask.
+    fn check(&self, logits: &[f32], allowed: Option<&[u32]>) -> Result<(), Error> {
         if logits.len() != self.marks.len() {
             return Err(Error::new(Code::LogitsLength));
         }
         if allowed.is_some_and(|words| words.len() < logits.len().div_ceil(32)) {
             return Err(Error::new(Code::TokenMaskTooShort));
         }
-        let penalties = if self.config.penalises() { scores::SEEN | scores::COUNT } else { 0 };
-        let scores = Scores {
-            logits,
-            marks: self.marks,
-            bias: self.bias,
-            allowed,
-            banning: scores::BANNED,
-            adjusting: penalties | scores::BIASED,
-            config: &self.config,
-        };
-        Ok((scores, self.pool))
+        Ok(())
     }
 
     /// The outcome when no token is left.

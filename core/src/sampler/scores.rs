@@ -75,7 +75,8 @@ impl Scores<'_> {
     }
 
     /// The logits of a run in which every token may be chosen and nothing is known of any: they are its scores.
-    #[inline(always)]
+    #[cfg_attr(not(target_arch = "wasm32"), inline(always))]
+    #[cfg_attr(target_arch = "wasm32", inline(never))]
     fn plain(&self, from: usize) -> Option<&[f32; RUN]> {
         // A run is as long as a word of the mask has bits.
         if self.allowed.is_some_and(|words| words.get(from / RUN) != Some(&u32::MAX)) {
@@ -117,12 +118,13 @@ impl Scores<'_> {
             return run;
         }
         let allowed = self.allowed.map_or(u32::MAX, |words| words.get(from / RUN).copied().unwrap_or(0));
-        let tokens = self.logits.iter().zip(self.marks).skip(from).take(RUN);
-        for (at, (&logit, &marks)) in (0u32..).zip(tokens) {
-            if allowed >> (at & 31) & 1 == 0 || marks & self.banning != 0 {
+        for at in 0..RUN as u32 {
+            let id = (from as u32).wrapping_add(at);
+            let token = id as usize;
+            let (Some(&logit), Some(&marks)) = (self.logits.get(token), self.marks.get(token)) else { break };
+            if allowed >> at & 1 == 0 || marks & self.banning != 0 {
                 continue;
             }
-            let id = (from as u32).wrapping_add(at);
             let score = f64::from(logit);
             let score = if marks & self.adjusting == 0 { score } else { self.adjusted(id, score, marks) };
             // A bias may ban.
@@ -131,7 +133,7 @@ impl Scores<'_> {
             }
             if let (Some(i), Some(s)) = (run.ids.get_mut(run.len), run.scores.get_mut(run.len)) {
                 (*i, *s) = (id, score);
-                run.len = run.len.saturating_add(1);
+                run.len = run.len.wrapping_add(1);
             }
         }
         run
