@@ -236,7 +236,7 @@ impl<'m> Sampler<'m> {
     pub fn sample(&mut self, logits: &[f32], allowed: Option<&[u32]>, may_end: bool) -> Result<Choice, Error> {
         self.listed = 0;
         self.check(logits, allowed)?;
-        let config = self.config;
+        let config = &self.config;
         let (k, greedy) = (config.top_k as usize, config.temperature == 0.0);
         let keep = match (greedy, k) {
             (true, _) => 1,
@@ -250,7 +250,7 @@ impl<'m> Sampler<'m> {
             allowed,
             banning: if may_end { scores::BANNED } else { scores::BANNED | scores::ENDS },
             adjusting: if config.penalises() { scores::SEEN | scores::COUNT | scores::BIASED } else { scores::BIASED },
-            config: &config,
+            config,
         };
         scores.check_finite()?;
         let Selected { mut len, refused } = select(self.pool, &scores, keep.max(self.traced));
@@ -288,7 +288,7 @@ impl<'m> Sampler<'m> {
             return Ok(choice);
         }
         let rest = (k == 0 && refused > f64::NEG_INFINITY).then_some(&scores);
-        choice.lost_mass = filters::truncate(&config, candidates, rest, self.isa);
+        choice.lost_mass = filters::truncate(config, candidates, rest, self.isa);
         let draw = self.draws.next();
         choice.draw = Some(draw);
         filters::pick(candidates, f64::from(draw) * (1.0 / 4_294_967_296.0), &mut choice);

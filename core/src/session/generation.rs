@@ -103,10 +103,44 @@ pub struct Event {
     pub stop: Option<StopReason>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
-    Idle,
-    Running,
+/// What [`Generation::begin`] starts anew.
+#[derive(Debug)]
+struct Run {
+    running: bool,
+    cancelled: bool,
+    limits: Limits,
+    turn: u32,
+    /// Bytes of decoded text that are still the prompt's.
+    skip: usize,
+    detector: LoopDetector,
+    max_lost_mass: f64,
+    incomplete_tail: bool,
+    stop: Option<StopReason>,
+    stop_match: Option<StopMatch>,
+    looped: Option<Loop>,
+    error: Option<Error>,
+    top_len: usize,
+}
+
+impl Run {
+    #[inline(never)]
+    fn new(limits: &Limits, turn: u32) -> Self {
+        Self {
+            running: false,
+            cancelled: false,
+            limits: *limits,
+            turn,
+            skip: 0,
+            detector: LoopDetector::new(),
+            max_lost_mass: 0.0,
+            incomplete_tail: false,
+            stop: None,
+            stop_match: None,
+            looped: None,
+            error: None,
+            top_len: 0,
+        }
+    }
 }
 
 /// A session that generates.
@@ -119,28 +153,15 @@ pub struct Generation<'a, 'm> {
     stop_ids: Vec<u32, MAX_STOP_IDS>,
     stream: Stream,
     decoder: Decoder<'a>,
-    /// Bytes of decoded text that are still the prompt's.
-    skip: usize,
     /// Bytes that one step of the decoder may need.
     most: usize,
-    detector: LoopDetector,
-    limits: Limits,
-    turn: u32,
-    max_lost_mass: f64,
-    incomplete_tail: bool,
     /// Prompt and generated ids, `[context]`. The first `kv_len` are those of the session.
     transcript: &'m mut [u32],
     len: usize,
     prompt_len: usize,
     reused: usize,
-    state: State,
-    cancelled: bool,
-    stop: Option<StopReason>,
-    stop_match: Option<StopMatch>,
-    looped: Option<Loop>,
-    error: Option<Error>,
+    run: Run,
     top: [LogProb; MAX_LOGPROBS],
-    top_len: usize,
 }
 
 impl<'a, 'm> Generation<'a, 'm> {
@@ -179,25 +200,13 @@ impl<'a, 'm> Generation<'a, 'm> {
             stop_ids: Vec::new(),
             stream: Stream::new(),
             decoder: tokenizer.decoder(DecodeMode::Visible),
-            skip: 0,
             most: tokenizer.max_push_bytes(),
-            detector: LoopDetector::new(),
-            limits: Limits::default(),
-            turn: 0,
-            max_lost_mass: 0.0,
-            incomplete_tail: false,
             transcript,
             len: 0,
             prompt_len: 0,
             reused: 0,
-            state: State::Idle,
-            cancelled: false,
-            stop: None,
-            stop_match: None,
-            looped: None,
-            error: None,
+            run: Run::new(&Limits::DEFAULT, 0),
             top: [LogProb { id: 0, logprob: 0.0 }; MAX_LOGPROBS],
-            top_len: 0,
         };
         generation.replace_stops(&[], &mut || None, false)?;
         Ok(generation)
@@ -281,10 +290,6 @@ impl<'a, 'm> Generation<'a, 'm> {
         self.len = prompt.len();
         self.prompt_len = prompt.len();
 
-        self.limits = *limits;
-        self.turn = turn;
-        self.max_lost_mass = 0.0;
-        self.incomplete_tail = false;
         let ends = if limits.ignore_eos { &[] } else { self.model_stops.ids() };
         self.sampler.set_ends(ends.iter().chain(&self.stop_ids).copied());
         self.sampler.start(turn);
@@ -292,21 +297,14 @@ impl<'a, 'm> Generation<'a, 'm> {
         self.stream.start();
         let mode = if limits.show_special { DecodeMode::Raw } else { DecodeMode::Visible };
         self.decoder = self.tokenizer.decoder(mode);
-        self.skip = 0;
-        self.detector = LoopDetector::new();
-        self.state = State::Running;
-        self.cancelled = false;
-        self.stop = None;
-        self.stop_match = None;
-        self.looped = None;
-        self.error = None;
-        self.top_len = 0;
+        self.run = Run::new(limits, turn);
+        self.run.running = true;
         Ok(())
     }
 
     /// Ends generation with the next call.
     pub fn cancel(&mut self) {
-        self.cancelled = true;
+        self.run.cancelled = true;
     }
 
     /// Bytes of output that always suffice for [`Generation::next`].
@@ -323,24 +321,26 @@ impl<'a, 'm> Generation<'a, 'm> {
     /// [`Code::OutputBufferExceeded`] if `out` is shorter than [`Generation::room`]; nothing has happened then.
     /// [`Code::GenerationEnded`] behind the last event. Any other error ends generation with [`StopReason::Error`].
     pub fn next(&mut self, workers: &dyn Workers, allowed: Option<&[u32]>, out: &mut [u8]) -> Result<Event, Error> {
-        if self.state != State::Running {
+        if !self.run.running {
             return Err(Error::new(Code::GenerationEnded));
         }
         if out.len() < self.room() {
             return Err(Error::new(Code::OutputBufferExceeded));
         }
-        let result = self.advance(workers, allowed, out);
-        if let Err(error) = result {
-            self.state = State::Idle;
-            self.stop = Some(StopReason::Error);
-            self.error = Some(error);
+        let mut event = Event::default();
+        if let Err(error) = self.advance(workers, allowed, out, &mut event) {
+            self.run.running = false;
+            self.run.stop = Some(StopReason::Error);
+            self.run.error = Some(error);
+            return Err(error);
         }
-        result
+        event.stop = self.run.stop;
+        Ok(event)
     }
 
     /// Whether the next call chooses a token.
     pub fn wants_token(&self) -> bool {
-        self.state == State::Running && self.session.kv_len().saturating_add(1) >= self.len && !self.filling()
+        self.run.running && self.session.kv_len().saturating_add(1) >= self.len && !self.filling()
     }
 
     /// Whether a part of the prompt is still to be computed.
@@ -348,26 +348,28 @@ impl<'a, 'm> Generation<'a, 'm> {
         self.session.kv_len() < self.prompt_len
     }
 
-    fn advance(&mut self, workers: &dyn Workers, allowed: Option<&[u32]>, out: &mut [u8]) -> Result<Event, Error> {
+    fn advance(
+        &mut self,
+        workers: &dyn Workers,
+        allowed: Option<&[u32]>,
+        out: &mut [u8],
+        event: &mut Event,
+    ) -> Result<(), Error> {
         let generated = self.generated_count();
-        let early = match () {
-            () if self.cancelled => Some(StopReason::Cancelled),
-            () if generated >= self.limits.max_new_tokens => Some(StopReason::MaxOutput),
-            () if self.len >= self.transcript.len() => Some(StopReason::ContextFull),
-            () => None,
-        };
-        if let Some(reason) = early {
-            let written = self.end(reason, out)?;
-            return Ok(Event { token: None, written, stop: self.stop });
+        if self.run.cancelled {
+            return self.end(StopReason::Cancelled, out, event);
+        }
+        if let Some(reason) = self.full() {
+            return self.end(reason, out, event);
         }
         if self.filling() {
             let from = self.session.kv_len();
             let to = self.prompt_len.min(from.saturating_add(PREFILL_CHUNK));
             self.session.prefill(self.transcript.get(from..to).unwrap_or(&[]), workers)?;
-            if to == self.prompt_len && self.limits.continues {
+            if to == self.prompt_len && self.run.limits.continues {
                 self.meet_prompt(out)?;
             }
-            return Ok(Event::default());
+            return Ok(());
         }
         if generated > 0
             && let Some(&id) = self.transcript.get(self.session.kv_len())
@@ -375,55 +377,53 @@ impl<'a, 'm> Generation<'a, 'm> {
             self.session.step(id, workers)?;
         }
 
-        let wanted = (self.limits.logprobs as usize).min(MAX_LOGPROBS);
-        let mut denominator = None;
-        self.top_len = wanted.min(self.session.logits().len());
-        if let Some(top) = self.top.get_mut(..self.top_len).filter(|top| !top.is_empty()) {
-            denominator = Some(self.sampler.logprobs(self.session.logits(), top)?);
-        }
-        let may_end = generated >= self.limits.min_new_tokens;
-        let choice = self.sampler.sample(self.session.logits(), allowed, may_end)?;
+        let logits = self.session.logits();
+        self.run.top_len = (self.run.limits.logprobs as usize).min(MAX_LOGPROBS).min(logits.len());
+        let top = self.top.get_mut(..self.run.top_len).unwrap_or(&mut []);
+        let denominator = if top.is_empty() { None } else { Some(self.sampler.logprobs(logits, top)?) };
+        let choice = self.sampler.sample(logits, allowed, generated >= self.run.limits.min_new_tokens)?;
         let id = choice.id;
-        self.max_lost_mass = self.max_lost_mass.max(choice.lost_mass);
-        let logit = self.session.logits().get(id as usize).copied().map(f64::from);
-        let logprob = denominator.and_then(|d| Some(logit? - d));
+        let logit = logits.get(id as usize).map_or(0.0, |logit| f64::from(*logit));
+        event.token = Some(Token { id, choice, logprob: denominator.map(|denominator| logit - denominator) });
+        self.run.max_lost_mass = self.run.max_lost_mass.max(choice.lost_mass);
         self.sampler.note_generated(id);
         if let Some(slot) = self.transcript.get_mut(self.len) {
             *slot = id;
             self.len = self.len.saturating_add(1);
         }
-        let token = Some(Token { id, choice, logprob });
 
         let mut reason = None;
-        if self.model_stops.contains(id) && !self.limits.ignore_eos {
+        if self.model_stops.contains(id) && !self.run.limits.ignore_eos {
             reason = Some(StopReason::EosToken);
         } else if self.stop_ids.contains(&id) {
             reason = Some(StopReason::StopTokenId);
         }
-        let mut written = 0;
-        if reason.is_none() || self.limits.show_special {
-            written = self.show(Some(id), out)?;
+        if reason.is_none() || self.run.limits.show_special {
+            self.show(Some(id), out, event)?;
         }
-        let rule = self.limits.loops.unwrap_or(LOOP_REPORT);
-        if let Some(found) = self.detector.push(id, rule.max_period, rule.repetitions) {
-            self.looped = Some(found);
-            if self.limits.loops.is_some() {
+        let rule = self.run.limits.loops.unwrap_or(LOOP_REPORT);
+        if let Some(found) = self.run.detector.push(id, rule.max_period, rule.repetitions) {
+            self.run.looped = Some(found);
+            if self.run.limits.loops.is_some() {
                 reason = reason.or(Some(StopReason::LoopDetected));
             }
         }
-        let generated = generated.saturating_add(1);
-        if self.stop_match.is_some() {
-            reason = reason.or(Some(StopReason::StopString));
-        } else if generated >= self.limits.max_new_tokens {
-            reason = reason.or(Some(StopReason::MaxOutput));
+        let last = if self.run.stop_match.is_some() { Some(StopReason::StopString) } else { self.full() };
+        match reason.or(last) {
+            Some(reason) => self.end(reason, out, event),
+            None => Ok(()),
+        }
+    }
+
+    /// Why there is no room for another token.
+    fn full(&self) -> Option<StopReason> {
+        if self.generated_count() >= self.run.limits.max_new_tokens {
+            Some(StopReason::MaxOutput)
         } else if self.len >= self.transcript.len() {
-            reason = reason.or(Some(StopReason::ContextFull));
+            Some(StopReason::ContextFull)
+        } else {
+            None
         }
-        if let Some(reason) = reason {
-            let tail = self.end(reason, out.get_mut(written..).unwrap_or(&mut []))?;
-            written = written.saturating_add(tail);
-        }
-        Ok(Event { token, written, stop: self.stop })
     }
 
     /// Shows the decoder the prompt, so that the first new token is not the first of the text.
@@ -432,44 +432,47 @@ impl<'a, 'm> Generation<'a, 'm> {
             self.decoder.push(id, out)?;
         }
         // What it holds back would come out with the first new token.
-        self.skip = self.decoder.clone().finish(out)?;
+        self.run.skip = self.decoder.clone().finish(out)?;
         Ok(())
     }
 
     /// Decodes a token, or with none what is left, into the far end of `out`, and lets through to its front what is
     /// certain.
-    fn show(&mut self, id: Option<u32>, out: &mut [u8]) -> Result<usize, Error> {
+    fn show(&mut self, id: Option<u32>, out: &mut [u8], event: &mut Event) -> Result<(), Error> {
+        let out = out.get_mut(event.written..).unwrap_or(&mut []);
         let front = out.len().saturating_sub(self.most);
-        let Some((front, back)) = out.split_at_mut_checked(front) else { return Ok(0) };
+        let Some((front, back)) = out.split_at_mut_checked(front) else { return Ok(()) };
         let holding = self.decoder.is_holding();
         let len = match id {
             Some(id) => self.decoder.push(id, back),
             None => self.decoder.finish(back),
         }?;
-        let replaced = holding && back.get(..len).is_some_and(|text| text.ends_with(REPLACEMENT));
-        self.incomplete_tail = replaced && id.is_none();
-        let from = self.skip.min(len);
-        self.skip = self.skip.saturating_sub(from);
-        let pushed = self.stream.push(back.get(from..len).unwrap_or(&[]), front)?;
-        self.stop_match = self.stop_match.or(pushed.stop);
-        Ok(pushed.written)
+        let text = back.get(..len).unwrap_or(&[]);
+        self.run.incomplete_tail = holding && id.is_none() && text.ends_with(REPLACEMENT);
+        let from = self.run.skip.min(len);
+        self.run.skip = self.run.skip.saturating_sub(from);
+        let pushed = self.stream.push(text.get(from..).unwrap_or(&[]), front)?;
+        self.run.stop_match = self.run.stop_match.or(pushed.stop);
+        event.written = event.written.saturating_add(pushed.written);
+        Ok(())
     }
 
     /// Ends generation and writes what was held back.
-    fn end(&mut self, reason: StopReason, out: &mut [u8]) -> Result<usize, Error> {
-        self.state = State::Idle;
-        self.stop = Some(reason);
-        if self.stop_match.is_some() {
-            return Ok(0);
+    fn end(&mut self, reason: StopReason, out: &mut [u8], event: &mut Event) -> Result<(), Error> {
+        self.run.running = false;
+        self.run.stop = Some(reason);
+        if self.run.stop_match.is_some() {
+            return Ok(());
         }
-        let written = self.show(None, out)?;
-        if self.stop_match.is_some() {
+        self.show(None, out, event)?;
+        if self.run.stop_match.is_some() {
             // The last token's text came out only now, and completed a stop string.
-            self.stop = Some(StopReason::StopString);
-            return Ok(written);
+            self.run.stop = Some(StopReason::StopString);
+            return Ok(());
         }
-        let tail = self.stream.finish(out.get_mut(written..).unwrap_or(&mut []))?;
-        Ok(written.saturating_add(tail))
+        let tail = self.stream.finish(out.get_mut(event.written..).unwrap_or(&mut []))?;
+        event.written = event.written.saturating_add(tail);
+        Ok(())
     }
 
     /// The session.
@@ -480,7 +483,7 @@ impl<'a, 'm> Generation<'a, 'm> {
     /// Forgets the sequence; the next prompt is computed from its first id.
     pub fn reset(&mut self) {
         self.session.reset();
-        self.state = State::Idle;
+        self.run.running = false;
         self.len = 0;
         self.prompt_len = 0;
     }
@@ -502,12 +505,12 @@ impl<'a, 'm> Generation<'a, 'm> {
 
     /// The turn that addresses the draws.
     pub fn turn(&self) -> u32 {
-        self.turn
+        self.run.turn
     }
 
     /// The most probability that one token's candidates lost to their cap.
     pub fn max_lost_mass(&self) -> f64 {
-        self.max_lost_mass
+        self.run.max_lost_mass
     }
 
     /// The tokenizer.
@@ -517,7 +520,7 @@ impl<'a, 'm> Generation<'a, 'm> {
 
     /// Whether `begin` was called and no event has ended it.
     pub fn is_running(&self) -> bool {
-        self.state == State::Running
+        self.run.running
     }
 
     /// The prompt of the last [`Generation::begin`].
@@ -541,41 +544,41 @@ impl<'a, 'm> Generation<'a, 'm> {
 
     /// Why generation ended.
     pub fn stop(&self) -> Option<StopReason> {
-        self.stop
+        self.run.stop
     }
 
     /// The stop string that was completed.
     pub fn stop_match(&self) -> Option<StopMatch> {
-        self.stop_match
+        self.run.stop_match
     }
 
     /// The loop the output ended in, or was in last.
     pub fn looped(&self) -> Option<Loop> {
-        self.looped
+        self.run.looped
     }
 
     /// The tokens of that loop, newest first.
     pub fn loop_pattern(&self) -> &[u32] {
-        self.detector.pattern(self.looped.map_or(0, |l| l.period))
+        self.run.detector.pattern(self.run.looped.map_or(0, |l| l.period))
     }
 
     /// The error that ended generation.
     pub fn error(&self) -> Option<Error> {
-        self.error
+        self.run.error
     }
 
     /// Whether the output ended within a character. The text shows U+FFFD for it; the ids have all there was.
     pub fn incomplete_tail(&self) -> bool {
-        self.incomplete_tail
+        self.run.incomplete_tail
     }
 
     /// The log-probabilities asked for, of the last token, best first.
     pub fn top(&self) -> &[LogProb] {
-        self.top.get(..self.top_len).unwrap_or(&[])
+        self.top.get(..self.run.top_len).unwrap_or(&[])
     }
 
     /// The limits in force.
     pub fn limits(&self) -> &Limits {
-        &self.limits
+        &self.run.limits
     }
 }
