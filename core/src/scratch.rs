@@ -34,9 +34,10 @@ struct Arena<'a> {
 }
 
 impl<'a> Arena<'a> {
-    /// The next region; an empty one where it does not fit.
-    fn take<T: Pod>(&mut self, len: usize) -> &'a mut [T] {
-        let blocks = Block64::count(len.saturating_mul(size_of::<T>()));
+    /// The next region of `len` numbers of four bytes; an empty one where it does not fit.
+    #[cfg_attr(target_arch = "wasm32", inline(never))]
+    fn take(&mut self, len: usize) -> &'a mut [f32] {
+        let blocks = len.div_ceil(16);
         let region = core::mem::take(&mut self.rest).split_at_mut_checked(blocks).and_then(|(head, rest)| {
             self.rest = rest;
             bytemuck::try_cast_slice_mut(head).ok()?.get_mut(..len)
@@ -61,6 +62,10 @@ pub fn cut<'a>(
     Ok((cache, arena.take(plan.logits), arena.rest))
 }
 
+fn cast<T: Pod>(region: &mut [f32]) -> &mut [T] {
+    bytemuck::try_cast_slice_mut(region).unwrap_or(&mut [])
+}
+
 impl<'a> Scratch<'a> {
     /// The regions of a pass of `plan.batch` tokens, no longer than it needs them.
     pub fn cut(plan: &Plan, memory: &'a mut [Block64]) -> Self {
@@ -73,8 +78,8 @@ impl<'a> Scratch<'a> {
             attended: arena.take(plan.query),
             gate: arena.take(plan.ffn),
             up: arena.take(plan.ffn),
-            codes: arena.take(plan.blocks.saturating_mul(32)),
-            steps: arena.take(plan.blocks),
+            codes: cast(arena.take(plan.blocks.wrapping_mul(16))),
+            steps: cast(arena.take(plan.blocks.wrapping_mul(2))),
             scores: arena.take(plan.scores),
             cos: arena.take(plan.angles),
             sin: arena.take(plan.angles),

@@ -74,7 +74,7 @@ fn repeat(dtype: &str, tokens: usize, times: usize) -> Result<(), Box<dyn std::e
     let inputs = Inputs::new(tokens, cols, &mut random);
     let mut out = vec![0.0f32; tokens * rows];
     for _ in 0..times {
-        matmul(detect(), &Serial, &inputs.view(), &[Product::new(Linear { matrix, bias: None }, &mut out)])?;
+        matmul(detect(), &Serial, &inputs.view(), &[Product::new(&Linear { matrix, bias: None }, &mut out)])?;
         black_box(&mut out);
     }
     println!("{}", detect().name());
@@ -116,7 +116,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 while all.elapsed().as_secs_f64() < least {
                     let start = Instant::now();
                     for _ in 0..again {
-                        let product = Product::new(Linear { matrix, bias: None }, &mut out);
+                        let linear = Linear { matrix, bias: None };
+                        let product = Product::new(&linear, &mut out);
                         matmul(isa, &Serial, &input, &[product])?;
                         black_box(&mut out);
                     }

@@ -9,17 +9,17 @@ use crate::model::Layer;
 use crate::ops::attention::{Attend, attend};
 use crate::ops::rope::rotate;
 use crate::scratch::Scratch;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::Ordering;
 
 impl Pass<'_, '_> {
-    /// `x = x + attention(norm(x))`. Gives `false` when something is not finite.
+    /// `x = x + attention(norm(x))`.
     pub(super) fn attention(
         &self,
         index: usize,
         layer: &Layer<'_>,
         scratch: &mut Scratch<'_>,
         cache: &mut KvCache<'_>,
-    ) -> Result<bool, Error> {
+    ) -> Result<(), Error> {
         let config = &self.model.config;
         let kv_size = config.kv_size();
         let LayerCache { keys, values } = cache.layer(index, self.context.wrapping_mul(kv_size));
@@ -28,8 +28,8 @@ impl Pass<'_, '_> {
         self.block_input(normed, scratch.x, layer.attn_norm);
         // What attention gives later stands where new keys and values stand now: there are no more key heads than heads.
         let fresh = attended.get_mut(..self.tokens.wrapping_mul(kv_size)).unwrap_or(&mut []);
-        let products = [Product::new(layer.wq, queries), Product::new(layer.wk, fresh)];
-        let mut finite = self.linear(self.tokens, normed, codes, steps, &products)?;
+        let products = [Product::new(&layer.wq, queries), Product::new(&layer.wk, fresh)];
+        self.linear(self.tokens, normed, codes, steps, &products)?;
         for (norm, x, size) in
             [(layer.q_norm, &mut **queries, config.query_size()), (layer.k_norm, &mut *fresh, kv_size)]
         {
@@ -37,12 +37,13 @@ impl Pass<'_, '_> {
             self.rotate(index, cos, sin, x, size);
         }
         store(keys, head_len, self.position, fresh, kv_size, config.head_dim);
-        finite &= self.linear(self.tokens, normed, codes, steps, &[Product::new(layer.wv, fresh)])?;
+        self.linear(self.tokens, normed, codes, steps, &[Product::new(&layer.wv, fresh)])?;
         store(values, head_len, self.position, fresh, kv_size, config.head_dim);
 
-        finite &= self.attend(index, queries, keys, values, attended, scores);
-        finite &= self.linear(self.tokens, attended, codes, steps, &[Product::new(layer.wo, branch)])?;
-        Ok(self.add_branch(scratch.x, branch, layer.attn_post_norm) && finite)
+        self.attend(index, queries, keys, values, attended, scores);
+        self.linear(self.tokens, attended, codes, steps, &[Product::new(&layer.wo, branch)])?;
+        self.add_branch(scratch.x, branch, layer.attn_post_norm);
+        Ok(())
     }
 
     /// Rotates the heads of `x`, `[tokens, size]`, as layer `index` does.
@@ -67,14 +68,13 @@ impl Pass<'_, '_> {
         values: &[f32],
         attended: &mut [f32],
         scores: &mut [f32],
-    ) -> bool {
+    ) {
         let config = &self.model.config;
         let (dim, kv_heads) = (config.head_dim, config.kv_head_count.max(1));
         let group = config.query_size() / kv_heads;
         let tasks = self.tokens.wrapping_mul(kv_heads);
         let window = self.model.window(index);
-        let Self { isa, position, context, .. } = *self;
-        let finite = AtomicBool::new(true);
+        let (isa, position, context, finite) = (self.isa, self.position, self.context, &self.finite);
         // Head after head: its keys and values then stay in the cache of the CPU from token to token.
         let by_head = Columns::new(kv_heads, tasks);
         for_each_row_in_space(self.workers, by_head, attended, self.score_parts, scores, |task, out, scores| {
@@ -106,6 +106,5 @@ impl Pass<'_, '_> {
                 finite.store(false, Ordering::Relaxed);
             }
         });
-        finite.load(Ordering::Relaxed)
     }
 }

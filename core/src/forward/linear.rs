@@ -5,7 +5,7 @@ use crate::container::directory::BLOCK_COLS;
 use crate::error::Error;
 use crate::kernels::codes::{TILE, encode_all};
 use crate::kernels::{Codes, Input, Product, Step, Task, for_each_row, matmul};
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::Ordering;
 
 struct Encode<'a> {
     x: &'a [f32],
@@ -25,7 +25,7 @@ impl Task for Encode<'_> {
 
 impl Pass<'_, '_> {
     /// `out = matrix * x + bias` for each of `products` and each of `tokens`, where all take the same `x`,
-    /// `[tokens, cols]`. Gives `false` when an input is not finite.
+    /// `[tokens, cols]`.
     pub(super) fn linear(
         &self,
         tokens: usize,
@@ -33,14 +33,13 @@ impl Pass<'_, '_> {
         codes: &mut [i16],
         steps: &mut [Step],
         products: &[Product<'_>],
-    ) -> Result<bool, Error> {
+    ) -> Result<(), Error> {
         let cols = x.len() / tokens.max(1);
         let blocks = cols.div_ceil(BLOCK_COLS);
         let coded = if products.iter().any(Product::is_quantised) { tokens } else { 0 };
         let codes = codes.get_mut(..coded.wrapping_mul(blocks).wrapping_mul(BLOCK_COLS)).unwrap_or(&mut []);
         let steps = steps.get_mut(..coded.wrapping_mul(blocks)).unwrap_or(&mut []);
-        let isa = self.isa;
-        let finite = AtomicBool::new(true);
+        let (isa, finite) = (self.isa, &self.finite);
         // A tile is a row; the tokens left over share the last.
         let (row, row_len) = (blocks.wrapping_mul(TILE), cols.wrapping_mul(TILE));
         let codes_and_len = (&mut *codes, row.wrapping_mul(BLOCK_COLS));
@@ -52,7 +51,6 @@ impl Pass<'_, '_> {
             }
         });
         let input = Input { tokens, cols, floats: x, codes: Codes { codes, steps } };
-        matmul(self.isa, self.workers, &input, products)?;
-        Ok(finite.load(Ordering::Relaxed))
+        matmul(self.isa, self.workers, &input, products)
     }
 }

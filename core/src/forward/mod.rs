@@ -18,9 +18,9 @@ use crate::ops::residual::add_scaled;
 use crate::ops::rms_norm::rms_norm;
 use crate::ops::rope::angles;
 use crate::scratch::Scratch;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 /// What a pass runs on.
-#[derive(Clone, Copy)]
 pub(crate) struct Pass<'p, 'm> {
     pub model: &'p Model<'m>,
     pub isa: Isa,
@@ -33,6 +33,8 @@ pub(crate) struct Pass<'p, 'm> {
     pub tokens: usize,
     /// Position of the first.
     pub position: usize,
+    /// Whether every value so far was finite.
+    pub finite: AtomicBool,
 }
 
 impl Pass<'_, '_> {
@@ -55,13 +57,10 @@ impl Pass<'_, '_> {
         self.angles(scratch);
         for index in 0..config.layer_count {
             let layer = self.model.layer(index);
-            let failed = |code| Error::new(code).entry(index as u32);
-            if !self.attention(index, &layer, scratch, cache)? {
-                return Err(failed(Code::NonFiniteAttention));
-            }
-            if !self.ffn(&layer, scratch)? {
-                return Err(failed(Code::NonFiniteFfn));
-            }
+            self.attention(index, &layer, scratch, cache)?;
+            self.require_finite(Code::NonFiniteAttention, index)?;
+            self.ffn(&layer, scratch)?;
+            self.require_finite(Code::NonFiniteFfn, index)?;
         }
         Ok(())
     }
@@ -77,12 +76,18 @@ impl Pass<'_, '_> {
         let normed = scratch.normed.get_mut(..hidden).unwrap_or(&mut []);
         self.block_input(normed, scratch.x.get(last..).unwrap_or(&[]), Some(self.model.final_norm()));
         let head = crate::model::Linear { matrix: self.model.head(), bias: None };
-        let finite = self.linear(1, normed, scratch.codes, scratch.steps, &[Product::new(head, logits)])?;
-        if !(finish_logits(self.isa, logits, config.logit_divisor, config.logit_softcap) && finite) {
-            let id = logits.iter().position(|v| !v.is_finite()).unwrap_or(0);
-            return Err(Error::new(Code::NonFiniteLogits).entry(id as u32));
+        self.linear(1, normed, scratch.codes, scratch.steps, &[Product::new(&head, logits)])?;
+        if finish_logits(self.isa, logits, config.logit_divisor, config.logit_softcap) {
+            return self.require_finite(Code::NonFiniteLogits, 0);
         }
-        Ok(())
+        let id = logits.iter().position(|v| !v.is_finite()).unwrap_or(0);
+        Err(Error::new(Code::NonFiniteLogits).entry(id as u32))
+    }
+
+    /// # Errors
+    /// `code` with `entry` when a value was not finite.
+    fn require_finite(&self, code: Code, entry: usize) -> Result<(), Error> {
+        if self.finite.load(Ordering::Relaxed) { Ok(()) } else { Err(Error::new(code).entry(entry as u32)) }
     }
 
     /// Cosines and sines, `[tables, tokens, head_dim / 2]`, once for all layers.
@@ -96,10 +101,12 @@ impl Pass<'_, '_> {
         }
     }
 
-    /// `x = x + norm(branch) * residual_scale`; `false` when a result is not finite.
-    fn add_branch(&self, x: &mut [f32], branch: &mut [f32], norm: Option<&[f32]>) -> bool {
+    /// `x = x + norm(branch) * residual_scale`.
+    fn add_branch(&self, x: &mut [f32], branch: &mut [f32], norm: Option<&[f32]>) {
         self.norm(branch, norm);
-        add_scaled(self.isa, x, branch, self.model.config.residual_scale)
+        if !add_scaled(self.isa, x, branch, self.model.config.residual_scale) {
+            self.finite.store(false, Ordering::Relaxed);
+        }
     }
 
     /// The input of a block: the stream, normed where the family norms it there.

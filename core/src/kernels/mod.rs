@@ -126,13 +126,13 @@ pub struct Input<'a> {
 
 /// One of the products that share their inputs.
 pub struct Product<'a> {
-    linear: Linear<'a>,
+    linear: &'a Linear<'a>,
     out: Shared<'a, f32>,
 }
 
 impl<'a> Product<'a> {
     /// `linear`, weights `[rows, cols]` and bias, into `out`, `[tokens, rows]`.
-    pub fn new(linear: Linear<'a>, out: &'a mut [f32]) -> Self {
+    pub fn new(linear: &'a Linear<'a>, out: &'a mut [f32]) -> Self {
         Self { linear, out: Shared::new(out) }
     }
 
@@ -158,7 +158,7 @@ const LEAST_SHARE: usize = 8;
 pub fn matmul(isa: Isa, workers: &dyn Workers, input: &Input<'_>, products: &[Product<'_>]) -> Result<(), Error> {
     let mut groups = 0usize;
     for product in products {
-        if !fits(input, &product.linear, product.out.len()) {
+        if !fits(input, product.linear, product.out.len()) {
             return Err(Error::new(Code::KernelShape));
         }
         groups = groups.saturating_add(product.linear.matrix.row_groups());

@@ -338,6 +338,7 @@ impl<'m> Conversation<'m> {
 }
 
 /// How many ids two sequences have in common at their beginning.
+#[cfg_attr(target_arch = "wasm32", inline(never))]
 pub fn common_prefix(a: &[u32], b: &[u32]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }

@@ -6,7 +6,8 @@
 //! pass. Whatever happens, model and memory stay usable: `begin` starts over, and keeps the positions whose tokens
 //! the new prompt begins with.
 
-use super::Session;
+use super::conversation::common_prefix;
+use super::{Session, require_ids};
 use crate::error::{Code, Error};
 use crate::kernels::Workers;
 use crate::memory::Block64;
@@ -240,9 +241,7 @@ impl<'a, 'm> Generation<'a, 'm> {
             self.stream.add_stop(text)?;
         }
         let vocab = self.session.model().config.vocab_size;
-        if let Some(bad) = ids.iter().position(|&id| id as usize >= vocab) {
-            return Err(Error::new(Code::InvalidStopId).entry(bad as u32));
-        }
+        require_ids(ids, vocab, Code::InvalidStopId)?;
         let own = self.stream.stop_count();
         while let Some(text) = next() {
             if let Err(error) = self.stream.add_stop(text) {
@@ -269,9 +268,7 @@ impl<'a, 'm> Generation<'a, 'm> {
         if prompt.len() > self.transcript.len() {
             return Err(Error::new(Code::ContextExceeded).entry(prompt.len() as u32));
         }
-        if let Some(bad) = prompt.iter().position(|&id| id as usize >= vocab) {
-            return Err(Error::new(Code::TokenRange).entry(bad as u32));
-        }
+        require_ids(prompt, vocab, Code::TokenRange)?;
         if limits.min_new_tokens > limits.max_new_tokens {
             return Err(Error::new(Code::InvalidMinimumLength));
         }
@@ -280,9 +277,8 @@ impl<'a, 'm> Generation<'a, 'm> {
             return Err(Error::new(Code::InvalidLoopRule));
         }
 
-        let known = self.transcript.iter().take(self.session.kv_len().min(self.len));
-        let same = known.zip(prompt).take_while(|(a, b)| a == b).count();
-        self.reused = same.min(before_last);
+        let known = self.transcript.get(..self.session.kv_len().min(self.len)).unwrap_or(&[]);
+        self.reused = common_prefix(known, prompt).min(before_last);
         self.session.truncate(self.reused)?;
         for (slot, &id) in self.transcript.iter_mut().zip(prompt) {
             *slot = id;
@@ -395,7 +391,7 @@ impl<'a, 'm> Generation<'a, 'm> {
         let mut reason = None;
         if self.model_stops.contains(id) && !self.run.limits.ignore_eos {
             reason = Some(StopReason::EosToken);
-        } else if self.stop_ids.contains(&id) {
+        } else if self.stop_ids.iter().any(|stop| *stop == id) {
             reason = Some(StopReason::StopTokenId);
         }
         if reason.is_none() || self.run.limits.show_special {

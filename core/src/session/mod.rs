@@ -14,6 +14,17 @@ use crate::memory::Block64;
 use crate::model::Model;
 use crate::plan::Plan;
 use crate::scratch::{Scratch, cut};
+use core::sync::atomic::AtomicBool;
+
+/// # Errors
+/// `code` with the index of the first id outside the vocabulary.
+#[inline(never)]
+fn require_ids(ids: &[u32], vocab_size: usize, code: Code) -> Result<(), Error> {
+    match ids.iter().position(|&id| id as usize >= vocab_size) {
+        Some(bad) => Err(Error::new(code).entry(bad as u32)),
+        None => Ok(()),
+    }
+}
 
 /// The state of one sequence in the caller's memory.
 #[derive(Debug)]
@@ -54,9 +65,7 @@ impl<'a> Session<'a> {
             return Err(Error::new(Code::EmptyPrompt));
         }
         let vocab_size = self.model.config.vocab_size;
-        if let Some(bad) = ids.iter().position(|&id| id as usize >= vocab_size) {
-            return Err(Error::new(Code::TokenRange).entry(bad as u32));
-        }
+        require_ids(ids, vocab_size, Code::TokenRange)?;
         let end = self.kv_len.saturating_add(ids.len());
         if end > self.plan.context {
             return Err(Error::new(Code::ContextExceeded));
@@ -69,6 +78,7 @@ impl<'a> Session<'a> {
             score_parts: self.plan.workers,
             tokens: 0,
             position: self.kv_len,
+            finite: AtomicBool::new(true),
         };
         let mut rest = ids;
         while !rest.is_empty() {

@@ -50,7 +50,7 @@ fn product(isa: Isa, m: Matrix<'_>, inputs: &Inputs, tokens: usize, bias: Option
     let mut out = vec![f32::NAN; tokens * m.rows];
     let codes = Codes { codes: &inputs.codes, steps: &inputs.steps };
     let input = Input { tokens, cols: m.cols, floats: &inputs.x, codes };
-    matmul(isa, &Serial, &input, &[Product::new(Linear { matrix: m, bias }, &mut out)]).unwrap();
+    matmul(isa, &Serial, &input, &[Product::new(&Linear { matrix: m, bias }, &mut out)]).unwrap();
     out.iter().map(|v| v.to_bits()).collect()
 }
 

@@ -168,7 +168,7 @@ impl Runner<'_> {
         }
         let input = Input { tokens, cols: weight.cols, floats: input, codes: Codes { codes: &code, steps: &steps } };
         let linear = Linear { matrix: weight.matrix(), bias };
-        matmul(self.isa, self.workers, &input, &[Product::new(linear, &mut out)])
+        matmul(self.isa, self.workers, &input, &[Product::new(&linear, &mut out)])
             .map_err(|error| Failure::new(Kind::Malformed, format!("matrix product: {error}")))?;
         Ok(out)
     }
