@@ -92,11 +92,14 @@ impl Pass<'_, '_> {
 
     /// Cosines and sines, `[tables, tokens, head_dim / 2]`, once for all layers.
     fn angles(&self, scratch: &mut Scratch<'_>) {
-        let half = (self.model.config.head_dim / 2).max(1);
-        let mut rows = rows_mut(scratch.cos, half).zip(rows_mut(scratch.sin, half));
+        let half = self.model.config.head_dim / 2;
+        let mut at = 0usize;
         for table in self.model.rope.tables() {
-            for (token, (cos, sin)) in (0..self.tokens).zip(&mut rows) {
-                angles(&table, self.position.wrapping_add(token), cos, sin);
+            for token in 0..self.tokens {
+                let (cos, sin) = (scratch.cos.get_mut(at..), scratch.sin.get_mut(at..));
+                let position = self.position.wrapping_add(token);
+                angles(&table, position, cos.unwrap_or(&mut []), sin.unwrap_or(&mut []));
+                at = at.wrapping_add(half);
             }
         }
     }

@@ -4,7 +4,7 @@
 //! Where each element stands alone, the width of a vector changes no bit, and a backend takes the one that suits it. Sums
 //! always have sixteen accumulators (`SPEC.md`, 5.1), in however many vectors.
 
-use crate::bytes::{rows, rows_mut};
+use crate::bytes::rows;
 
 /// Accumulators of every sum.
 pub const LANES: usize = 16;
@@ -57,10 +57,12 @@ pub trait Lanes: Copy {
     /// apart, to its place in the row of `scores`.
     #[inline(always)]
     fn dots(queries: &[f32], dim: usize, keys: &[f32], stride: usize, scores: &mut [f32], places: Places) {
-        for (query, scores) in rows(queries, dim).zip(rows_mut(scores, places.stride)) {
+        let mut at = places.start;
+        for query in rows(queries, dim) {
             let mut key = keys;
-            let range = places.start..places.start.wrapping_add(places.len);
-            for score in scores.get_mut(range).unwrap_or(&mut []) {
+            let scores = scores.get_mut(at..at.wrapping_add(places.len));
+            at = at.wrapping_add(places.stride);
+            for score in scores.unwrap_or(&mut []) {
                 *score = Self::dot16(query, key.get(..dim).unwrap_or(&[]));
                 key = key.get(stride..).unwrap_or(&[]);
             }

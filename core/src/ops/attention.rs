@@ -1,7 +1,7 @@
 //! Attention of the query heads that share a key head, for one position.
 
 use super::math::{exp, softcap};
-use crate::bytes::{rows, rows_mut};
+use crate::bytes::rows_mut;
 use crate::kernels::{Isa, LANES, Lanes, Places, Task};
 
 /// Positions whose keys or values are visited by all heads before the next: they stay in the first cache.
@@ -56,24 +56,26 @@ impl Task for Attend<'_> {
             start = start.wrapping_add(tile);
         }
 
+        let heads = self.out.len() / dim;
         let mut finite = true;
-        for (scores, out) in rows_mut(self.scores, score_stride).zip(rows_mut(self.out, dim)) {
-            let scores = scores.get_mut(..self.positions).unwrap_or(&mut []);
-            finite &= softmax::<V>(scores, self.scale, self.softcap, out);
+        for head in 0..heads {
+            let scores = part_mut(self.scores, head.wrapping_mul(score_stride), self.positions);
+            finite &= softmax::<V>(scores, self.scale, self.softcap);
         }
+        self.out.fill(0.0);
 
         let mut start = 0usize;
         for values in self.values.chunks(stride.saturating_mul(TILE)) {
             let tile = self.positions.saturating_sub(start).min(TILE);
-            for (scores, out) in rows(self.scores, score_stride).zip(rows_mut(self.out, dim)) {
-                let scores = scores.get(start..start.wrapping_add(tile)).unwrap_or(&[]);
-                mix::<V>(scores, values, stride, out);
+            for head in 0..heads {
+                let scores = part_mut(self.scores, head.wrapping_mul(score_stride).wrapping_add(start), tile);
+                mix::<V>(scores, values, stride, part_mut(self.out, head.wrapping_mul(dim), dim));
             }
             start = start.wrapping_add(tile);
         }
-        for (scores, out) in rows(self.scores, score_stride).zip(rows_mut(self.out, dim)) {
-            let sum = V::sum16(scores.get(..self.positions).unwrap_or(&[]));
-            for out in out {
+        for head in 0..heads {
+            let sum = V::sum16(part_mut(self.scores, head.wrapping_mul(score_stride), self.positions));
+            for out in part_mut(self.out, head.wrapping_mul(dim), dim) {
                 *out /= sum;
             }
         }
@@ -81,10 +83,15 @@ impl Task for Attend<'_> {
     }
 }
 
-/// `scores = exp(scores - max)`, after the scale and the soft cap; `out` is zeroed for the mix.
+/// `x[start..start + len]`; empty where that is no range of it.
+#[cfg_attr(target_arch = "wasm32", inline(never))]
+fn part_mut(x: &mut [f32], start: usize, len: usize) -> &mut [f32] {
+    x.get_mut(start..start.wrapping_add(len)).unwrap_or(&mut [])
+}
+
+/// `scores = exp(scores - max)`, after the scale and the soft cap.
 #[inline(always)]
-fn softmax<V: Lanes>(scores: &mut [f32], scale: f32, cap: f32, out: &mut [f32]) -> bool {
-    out.fill(0.0);
+fn softmax<V: Lanes>(scores: &mut [f32], scale: f32, cap: f32) -> bool {
     let mut max = f32::NEG_INFINITY;
     let mut maxima = V::splat(max);
     let mut zeros = V::zero();

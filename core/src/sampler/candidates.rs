@@ -222,7 +222,7 @@ fn sort(pool: &mut [Candidate], len: usize) {
             }
         }
         // Scores made of f32 have the same low bytes throughout.
-        if places.iter().any(|count| *count == len) {
+        if unsorted.first().is_none_or(|c| places.get(digit(c)) == Some(&len)) {
             continue;
         }
         let mut next = to;

@@ -57,6 +57,7 @@ pub(super) struct Draws {
 
 impl Draws {
     /// The sequence of `turn` under the profile's seed and stream.
+    #[cfg_attr(target_arch = "wasm32", inline(never))]
     pub(super) fn new(config: &SamplerConfig, turn: u32) -> Self {
         let sequence = u64::from(turn) << 32 | u64::from(config.stream);
         Self {

@@ -59,7 +59,8 @@ pub(super) struct Run {
 impl Run {
     /// Ids and scores.
     pub(super) fn each(&self) -> impl Iterator<Item = (u32, f64)> {
-        self.ids.iter().copied().zip(self.scores.iter().copied()).take(self.len)
+        let ids = self.ids.get(..self.len).unwrap_or(&[]);
+        ids.iter().copied().zip(self.scores.iter().copied())
     }
 }
 

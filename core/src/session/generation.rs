@@ -388,10 +388,12 @@ impl<'a, 'm> Generation<'a, 'm> {
             self.len = self.len.saturating_add(1);
         }
 
+        #[expect(clippy::manual_contains, reason = "it compares sixteen at a time, in many times the code")]
+        let named = self.stop_ids.iter().any(|stop| *stop == id);
         let mut reason = None;
         if self.model_stops.contains(id) && !self.run.limits.ignore_eos {
             reason = Some(StopReason::EosToken);
-        } else if self.stop_ids.iter().any(|stop| *stop == id) {
+        } else if named {
             reason = Some(StopReason::StopTokenId);
         }
         if reason.is_none() || self.run.limits.show_special {
