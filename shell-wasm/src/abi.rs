@@ -1,4 +1,7 @@
-//! The raw functions of `SPEC.md` section 10. Each turns what the host passed into slices and calls the runtime.
+//! The functions of `SPEC.md` section 10. Each turns what the host passed into slices and calls the runtime.
+//!
+//! They are wasm-bindgen's functions too: it leaves numbers and addresses as they are, so that what it exports is the
+//! raw ABI, and its glue for JavaScript costs the module nothing.
 
 use crate::memory::{Block, Buffer};
 use crate::profile::Profile;
@@ -8,10 +11,11 @@ use tinyrustlm_core::error::{Code, Error};
 use tinyrustlm_core::sampler::SamplerConfig;
 use tinyrustlm_core::template::Now;
 use tinyrustlm_core::tokenizer::DecodeMode;
+use wasm_bindgen::prelude::wasm_bindgen;
 
 /// Restores the state of a fresh instance.
-#[unsafe(no_mangle)]
-pub extern "C" fn init_runtime() -> u32 {
+#[wasm_bindgen]
+pub fn init_runtime() -> u32 {
     fault::set_max_model_bytes(0);
     slot::with(|runtime| {
         *runtime = Runtime::new();
@@ -20,8 +24,8 @@ pub extern "C" fn init_runtime() -> u32 {
 }
 
 /// Positions to plan at the next load; 0 is the default.
-#[unsafe(no_mangle)]
-pub extern "C" fn set_context(positions: u32) -> u32 {
+#[wasm_bindgen]
+pub fn set_context(positions: u32) -> u32 {
     slot::with(|runtime| {
         runtime.context = positions;
         Ok(())
@@ -29,8 +33,8 @@ pub extern "C" fn set_context(positions: u32) -> u32 {
 }
 
 /// The local time that templates see.
-#[unsafe(no_mangle)]
-pub extern "C" fn set_now(year: u32, month: u32, day: u32, hour: u32, minute: u32, second: u32) -> u32 {
+#[wasm_bindgen]
+pub fn set_now(year: u32, month: u32, day: u32, hour: u32, minute: u32, second: u32) -> u32 {
     slot::with(|runtime| {
         let fits = (1..=9999).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
         if !fits || hour > 23 || minute > 59 || second > 59 {
@@ -49,8 +53,8 @@ pub extern "C" fn set_now(year: u32, month: u32, day: u32, hour: u32, minute: u3
 }
 
 /// Checks a model in a block of `alloc` and takes the block over; on failure the block stays the caller's.
-#[unsafe(no_mangle)]
-pub extern "C" fn load_model(ptr: *mut u8, len: usize) -> u32 {
+#[wasm_bindgen]
+pub fn load_model(ptr: *mut u8, len: usize) -> u32 {
     // Before the lock: a transfer that is too large must not touch the runtime.
     if len as u64 > fault::ceiling() {
         return fault::record(Error::new(Code::TransferCeilingExceeded));
@@ -58,109 +62,106 @@ pub extern "C" fn load_model(ptr: *mut u8, len: usize) -> u32 {
     slot::with(|runtime| {
         // SAFETY: the host passes a block of `alloc` with its length, as the contract of the ABI says.
         let file = unsafe { Block::adopt(ptr, len) }?;
-        runtime.load(file).map_err(|(file, error)| {
-            file.leak();
-            error
-        })
+        runtime.load(file)
     })
 }
 
 /// Address of the loaded file; null without one.
-#[unsafe(no_mangle)]
-pub extern "C" fn model_ptr() -> *const u8 {
+#[wasm_bindgen]
+pub fn model_ptr() -> *const u8 {
     slot::ask(|runtime| runtime.loaded.as_ref().map_or(0, |loaded| loaded.file().ptr() as usize)) as *const u8
 }
 
 /// Length of the loaded file; 0 without one.
-#[unsafe(no_mangle)]
-pub extern "C" fn model_len() -> usize {
+#[wasm_bindgen]
+pub fn model_len() -> usize {
     slot::ask(|runtime| runtime.loaded.as_ref().map_or(0, |loaded| loaded.file().len()))
 }
 
 /// Positions in use.
-#[unsafe(no_mangle)]
-pub extern "C" fn context_len() -> usize {
+#[wasm_bindgen]
+pub fn context_len() -> usize {
     slot::ask(|runtime| runtime.loaded.as_ref().map_or(0, |loaded| loaded.context_len()))
 }
 
 /// The ids of a text, as the last result.
-#[unsafe(no_mangle)]
-pub extern "C" fn encode(ptr: *const u8, len: usize, specials: u32) -> u32 {
+#[wasm_bindgen]
+pub fn encode(ptr: *const u8, len: usize, specials: u32) -> u32 {
     with_bytes(ptr, len, |runtime, text| runtime.encode(text, specials != 0))
 }
 
 /// The bytes of ids, as the last result.
-#[unsafe(no_mangle)]
-pub extern "C" fn decode(ptr: *const u8, len: usize, mode: u32) -> u32 {
+#[wasm_bindgen]
+pub fn decode(ptr: *const u8, len: usize, mode: u32) -> u32 {
     let mode = if mode == 0 { DecodeMode::Raw } else { DecodeMode::Visible };
     with_bytes(ptr, len, |runtime, bytes| runtime.decode(crate::prompt::Ids::read(bytes)?.slice(), mode))
 }
 
 /// The prompt of a conversation, as the last result.
-#[unsafe(no_mangle)]
-pub extern "C" fn render(ptr: *const u8, len: usize, as_ids: u32) -> u32 {
+#[wasm_bindgen]
+pub fn render(ptr: *const u8, len: usize, as_ids: u32) -> u32 {
     with_bytes(ptr, len, |runtime, input| runtime.render(input, as_ids != 0))
 }
 
 /// The logits after a list of ids from position 0, as the last result.
-#[unsafe(no_mangle)]
-pub extern "C" fn logits(ptr: *const u8, len: usize) -> u32 {
+#[wasm_bindgen]
+pub fn logits(ptr: *const u8, len: usize) -> u32 {
     with_bytes(ptr, len, |runtime, bytes| runtime.logits(crate::prompt::Ids::read(bytes)?.slice()))
 }
 
 /// Address of the last result.
-#[unsafe(no_mangle)]
-pub extern "C" fn last_result_ptr() -> *const u8 {
+#[wasm_bindgen]
+pub fn last_result_ptr() -> *const u8 {
     slot::ask(|runtime| runtime.result.bytes().as_ptr() as usize) as *const u8
 }
 
 /// Length of the last result.
-#[unsafe(no_mangle)]
-pub extern "C" fn last_result_len() -> usize {
+#[wasm_bindgen]
+pub fn last_result_len() -> usize {
     slot::ask(|runtime| runtime.result.bytes().len())
 }
 
 /// A profile of these four; everything else is off.
-#[unsafe(no_mangle)]
-pub extern "C" fn set_sampling_config(temperature: f32, top_k: u32, top_p: f32, seed: u64) -> u32 {
+#[wasm_bindgen]
+pub fn set_sampling_config(temperature: f32, top_k: u32, top_p: f32, seed: u64) -> u32 {
     let (temperature, top_p) = (f64::from(temperature), f64::from(top_p));
     let sampler = SamplerConfig { temperature, top_k, top_p, seed, ..SamplerConfig::GREEDY };
     slot::with(|runtime| runtime.set_profile(Profile { sampler, ..Profile::GREEDY }))
 }
 
 /// The whole profile.
-#[unsafe(no_mangle)]
-pub extern "C" fn set_sampling_profile(ptr: *const u8, len: usize) -> u32 {
+#[wasm_bindgen]
+pub fn set_sampling_profile(ptr: *const u8, len: usize) -> u32 {
     with_bytes(ptr, len, |runtime, record| runtime.set_profile(Profile::parse(record)?))
 }
 
 /// What ends generation besides the model's own set.
-#[unsafe(no_mangle)]
-pub extern "C" fn set_stops(ptr: *const u8, len: usize) -> u32 {
+#[wasm_bindgen]
+pub fn set_stops(ptr: *const u8, len: usize) -> u32 {
     with_bytes(ptr, len, |runtime, record| runtime.set_stops(record))
 }
 
 /// Begins a generation.
-#[unsafe(no_mangle)]
-pub extern "C" fn start_generation(input: u32, ptr: *const u8, len: usize, max_new_tokens: u32) -> u32 {
+#[wasm_bindgen]
+pub fn start_generation(input: u32, ptr: *const u8, len: usize, max_new_tokens: u32) -> u32 {
     with_bytes(ptr, len, |runtime, bytes| runtime.start(input, bytes, max_new_tokens))
 }
 
 /// The next batch of the prompt, or the next token.
-#[unsafe(no_mangle)]
-pub extern "C" fn generate_next_token() -> u32 {
+#[wasm_bindgen]
+pub fn generate_next_token() -> u32 {
     slot::with(Runtime::next)
 }
 
 /// Ends the generation under way.
-#[unsafe(no_mangle)]
-pub extern "C" fn cancel() -> u32 {
+#[wasm_bindgen]
+pub fn cancel() -> u32 {
     slot::with(Runtime::cancel)
 }
 
 /// A whole generation from a text; the last result is all of its text.
-#[unsafe(no_mangle)]
-pub extern "C" fn generate(ptr: *const u8, len: usize, max_new_tokens: u32) -> u32 {
+#[wasm_bindgen]
+pub fn generate(ptr: *const u8, len: usize, max_new_tokens: u32) -> u32 {
     with_bytes(ptr, len, |runtime, text| {
         runtime.start(0, text, max_new_tokens)?;
         let mut whole = Buffer::EMPTY;
@@ -176,32 +177,20 @@ pub extern "C" fn generate(ptr: *const u8, len: usize, max_new_tokens: u32) -> u
 }
 
 /// The best tokens of the last step, as the last result.
-#[unsafe(no_mangle)]
-pub extern "C" fn top_logprobs() -> u32 {
+#[wasm_bindgen]
+pub fn top_logprobs() -> u32 {
     slot::with(|runtime| runtime.top_logprobs())
 }
 
-/// Address of the report of the last load or generation.
-#[unsafe(no_mangle)]
-pub extern "C" fn get_diagnostics_ptr() -> *const u8 {
-    slot::ask(|runtime| runtime.report.bytes().as_ptr() as usize) as *const u8
-}
-
-/// Length of the report.
-#[unsafe(no_mangle)]
-pub extern "C" fn get_diagnostics_len() -> usize {
-    slot::ask(|runtime| runtime.report.bytes().len())
-}
-
 /// Forgets the conversation; model and memory stay.
-#[unsafe(no_mangle)]
-pub extern "C" fn reset_context() -> u32 {
+#[wasm_bindgen]
+pub fn reset_context() -> u32 {
     slot::with(Runtime::reset)
 }
 
 /// Gives back the model's block and all its memory.
-#[unsafe(no_mangle)]
-pub extern "C" fn free_model() -> u32 {
+#[wasm_bindgen]
+pub fn free_model() -> u32 {
     slot::with(|runtime| {
         runtime.free();
         Ok(())

@@ -1,6 +1,7 @@
 //! The record that says what the last step of a generation did.
 
-use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use crate::record::Record;
+use wasm_bindgen::prelude::wasm_bindgen;
 
 /// Kinds of events.
 pub const PROMPT: u32 = 0;
@@ -26,24 +27,15 @@ pub struct Event {
     pub total: u32,
 }
 
-static LAST: [AtomicU32; 6] = [const { AtomicU32::new(0) }; 6];
+static LAST: Record<6> = Record::new();
 
 /// Address of the record of the last event (24 bytes, constant).
-#[unsafe(no_mangle)]
-pub extern "C" fn event_ptr() -> *const u8 {
-    LAST.as_ptr().cast()
-}
-
-/// A word of the last event.
-#[cfg(target_arch = "wasm32")]
-pub fn word(index: usize) -> u32 {
-    LAST.get(index).map_or(0, |word| word.load(Relaxed))
+#[wasm_bindgen]
+pub fn event_ptr() -> *const u8 {
+    LAST.ptr()
 }
 
 /// Keeps an event for the host to read.
 pub fn record(event: &Event) {
-    let fields = [event.kind, event.id, event.logprob.to_bits(), event.stop, event.done, event.total];
-    for (slot, field) in LAST.iter().zip(fields) {
-        slot.store(field, Relaxed);
-    }
+    LAST.write(0, &[event.kind, event.id, event.logprob.to_bits(), event.stop, event.done, event.total]);
 }

@@ -1,16 +1,15 @@
 //! The last error, and the ceiling of one transfer: the two things that are looked at without the runtime's lock.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use crate::record::{NONE, Record};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tinyrustlm_core::error::{Code, Error};
+use wasm_bindgen::prelude::wasm_bindgen;
 
 /// Most bytes of one block until the host raises it: 128 MiB.
 const DEFAULT_CEILING: u64 = 134_217_728;
-/// Stands for "no offset" and "no index" in the record.
-const NONE: u32 = u32::MAX;
 
 static CEILING: AtomicU64 = AtomicU64::new(DEFAULT_CEILING);
-/// The record of `error_ptr`: number, class, index, 0, offset low, offset high.
-static LAST: [AtomicU32; 6] = [const { AtomicU32::new(0) }; 6];
+static LAST: Record<6> = Record::new();
 
 /// Most bytes one call of `alloc` or `load_model` may concern.
 pub fn ceiling() -> u64 {
@@ -18,39 +17,31 @@ pub fn ceiling() -> u64 {
 }
 
 /// Sets the ceiling of one transfer; 0 restores the default of 134,217,728 bytes.
-#[unsafe(no_mangle)]
-pub extern "C" fn set_max_model_bytes(bytes: u64) -> u32 {
+#[wasm_bindgen]
+pub fn set_max_model_bytes(bytes: u64) -> u32 {
     CEILING.store(if bytes == 0 { DEFAULT_CEILING } else { bytes }, Relaxed);
     0
 }
 
 /// Address of the record of the last error (24 bytes, constant).
-#[unsafe(no_mangle)]
-pub extern "C" fn error_ptr() -> *const u8 {
-    LAST.as_ptr().cast()
+#[wasm_bindgen]
+pub fn error_ptr() -> *const u8 {
+    LAST.ptr()
+}
+
+/// An error as the host reads it: number, class, index, 0, offset low, offset high. Without one, number and class are 0.
+#[inline(never)]
+pub fn words(error: Option<Error>) -> [u32; 6] {
+    let index = error.and_then(|error| error.index()).unwrap_or(NONE);
+    let offset = error.and_then(|error| error.offset()).unwrap_or(u64::MAX);
+    let (number, class) = error.map_or((0, 0), |error| (error.number(), error.class() as u32));
+    [number, class, index, 0, offset as u32, (offset >> 32) as u32]
 }
 
 /// Keeps an error for the host to read and gives its number.
 pub fn record(error: Error) -> u32 {
-    let offset = error.offset().unwrap_or(u64::MAX);
-    let fields = [
-        error.number(),
-        error.code().class() as u32,
-        error.index().unwrap_or(NONE),
-        0,
-        offset as u32,
-        (offset >> 32) as u32,
-    ];
-    for (slot, field) in LAST.iter().zip(fields) {
-        slot.store(field, Relaxed);
-    }
+    LAST.write(0, &words(Some(error)));
     error.number()
-}
-
-/// Class of the last error.
-#[cfg(target_arch = "wasm32")]
-pub fn class() -> u32 {
-    LAST[1].load(Relaxed)
 }
 
 /// The number of a call's result: 0 when it went well, and the record is left alone.

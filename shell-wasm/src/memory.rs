@@ -1,44 +1,20 @@
 //! Blocks of linear memory: for the host to write into, and for the runtime itself.
 
-use crate::fault;
+use crate::{fault, heap};
 use bytemuck::Pod;
-use core::alloc::{GlobalAlloc, Layout};
 use core::mem::size_of;
 use core::ptr::NonNull;
 use tinyrustlm_core::bytes::copy;
 use tinyrustlm_core::error::{Code, Error};
-
-#[cfg(target_arch = "wasm32")]
-#[global_allocator]
-static ALLOCATOR: Allocator = Allocator;
-
-/// dlmalloc without its way to grow a block where it stands: strings from the host are all that ever grows.
-#[cfg(target_arch = "wasm32")]
-struct Allocator;
-
-// SAFETY: every call is dlmalloc's own; what is not written here is the trait's.
-#[cfg(target_arch = "wasm32")]
-unsafe impl GlobalAlloc for Allocator {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's layout is as this trait demands.
-        unsafe { dlmalloc::GlobalDlmalloc.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: the block is one of `alloc`, with its layout.
-        unsafe { dlmalloc::GlobalDlmalloc.dealloc(ptr, layout) }
-    }
-}
-#[cfg(not(target_arch = "wasm32"))]
-static ALLOCATOR: std::alloc::System = std::alloc::System;
+use wasm_bindgen::prelude::wasm_bindgen;
 
 /// Every block begins at a multiple of this, so that weights and caches can be used where they lie.
 const ALIGN: usize = 64;
 
 /// Takes `len` bytes at a multiple of 64. Null, with the error recorded, when `len` is 0, above the ceiling of one
 /// transfer, or more than the host can give.
-#[unsafe(no_mangle)]
-pub extern "C" fn alloc(len: usize) -> *mut u8 {
+#[wasm_bindgen]
+pub fn alloc(len: usize) -> *mut u8 {
     let block = match len as u64 > fault::ceiling() {
         true => Err(Error::new(Code::TransferCeilingExceeded)),
         false => Block::take(len),
@@ -54,10 +30,10 @@ pub extern "C" fn alloc(len: usize) -> *mut u8 {
 
 /// Gives back a block of [`alloc`] with the length it was taken with. Null is ignored.
 ///
-/// # Safety
-/// `ptr` and `len` are those of one call of `alloc`, and the block was neither given back nor loaded as a model.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dealloc(ptr: *mut u8, len: usize) {
+/// The host vouches that `ptr` and `len` are those of one call of `alloc`, and that the block was neither given back nor
+/// loaded as a model.
+#[wasm_bindgen]
+pub fn dealloc(ptr: *mut u8, len: usize) {
     if let Some(ptr) = NonNull::new(ptr) {
         drop(Block { ptr, len });
     }
@@ -65,8 +41,8 @@ pub unsafe extern "C" fn dealloc(ptr: *mut u8, len: usize) {
 
 /// Owned bytes at a multiple of 64. An empty one owns nothing.
 ///
-/// Blocks come from the allocator itself, not through Rust's allocation functions: linear memory always holds some
-/// bytes, and pages that nobody writes to, such as those of a cache that never fills, stay untouched.
+/// Nothing is written to it: linear memory always holds some bytes, and pages that nobody writes to, such as those of a
+/// cache that never fills, stay untouched. It is aligned here, so that of what the heap has for that nothing is linked.
 pub struct Block {
     ptr: NonNull<u8>,
     len: usize,
@@ -84,16 +60,15 @@ impl Block {
     /// # Errors
     /// `InvalidLength` for none or more than an address space holds, `OutOfMemory` when the host gives no more.
     pub fn take(len: usize) -> Result<Self, Error> {
-        let layout = Layout::from_size_align(len, ALIGN).ok().filter(|layout| layout.size() > 0);
-        let layout = layout.ok_or(Code::InvalidLength)?;
-        // SAFETY: the layout's size is not zero.
-        #[cfg(target_arch = "wasm32")]
-        let ptr = unsafe { ALLOCATOR.alloc(layout) };
-        // SAFETY: as above. Elsewhere fresh memory has to be written first.
-        #[cfg(not(target_arch = "wasm32"))]
-        let ptr = unsafe { ALLOCATOR.alloc_zeroed(layout) };
-        let ptr = NonNull::new(ptr).ok_or(Code::OutOfMemory)?;
-        Ok(Self { ptr, len })
+        let room = len.checked_add(ALIGN).filter(|room| len > 0 && *room <= isize::MAX as usize);
+        let start = NonNull::new(heap::take(room.ok_or(Code::InvalidLength)?)).ok_or(Code::OutOfMemory)?;
+        // SAFETY: `start` is a multiple of two words, so at least those and at most `ALIGN` bytes lie before the block,
+        // and there is room for both. The word before the block keeps the start.
+        unsafe {
+            let ptr = start.add(ALIGN - start.addr().get() % ALIGN);
+            ptr.cast::<NonNull<u8>>().sub(1).write(start);
+            Ok(Self { ptr, len })
+        }
     }
 
     /// Takes memory for at least `count` elements.
@@ -108,7 +83,7 @@ impl Block {
     /// The block of an earlier `alloc`.
     ///
     /// # Safety
-    /// As for [`dealloc`]; the block belongs to the result from now on.
+    /// What the host vouches for in [`dealloc`]; the block belongs to the result from now on.
     pub unsafe fn adopt(ptr: *mut u8, len: usize) -> Result<Self, Error> {
         match NonNull::new(ptr) {
             Some(ptr) if ptr.as_ptr().align_offset(ALIGN) == 0 && len > 0 => Ok(Self { ptr, len }),
@@ -151,9 +126,9 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        if let (Ok(layout), true) = (Layout::from_size_align(self.len, ALIGN), self.len > 0) {
-            // SAFETY: `take` made the block with this layout, or the caller of `dealloc` vouches for it.
-            unsafe { ALLOCATOR.dealloc(self.ptr.as_ptr(), layout) }
+        if self.len > 0 {
+            // SAFETY: `take` made the block and wrote its start before it, or the host vouches for that.
+            unsafe { heap::give(self.ptr.cast::<NonNull<u8>>().sub(1).read().as_ptr()) }
         }
     }
 }

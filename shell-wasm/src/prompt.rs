@@ -73,8 +73,8 @@ pub fn render(template: &Template<'_>, input: &[u8], now: Now, message: &mut Buf
         match template.render(input, now, memory.slice_mut(), text, content) {
             Ok(rendered) => return Ok(Prompt { texts, room, len: rendered.len }),
             // Up to 16 MiB of text and 64 MiB to work in.
-            Err(refusal) if refusal.error.code() == Code::OutputBufferExceeded && room < 1 << 24 => room *= 4,
-            Err(refusal) if refusal.error.code() == Code::TemplateMemory && words < 1 << 23 => words *= 4,
+            Err(refusal) if refusal.error.is(Code::OutputBufferExceeded) && room < 1 << 24 => room *= 4,
+            Err(refusal) if refusal.error.is(Code::TemplateMemory) && words < 1 << 23 => words *= 4,
             Err(refusal) => {
                 message.set(texts.bytes().get(..refusal.message).unwrap_or(&[]))?;
                 return Err(refusal.error);

@@ -4,10 +4,10 @@ use crate::event::{self, Event};
 use crate::memory::{Block, Buffer};
 use crate::profile::Profile;
 use crate::prompt;
+use crate::report::{self, Stage};
 use core::mem::size_of;
 use tinyrustlm_core::Block64;
 use tinyrustlm_core::bytes::Reader;
-use tinyrustlm_core::diagnostics::{LoadStage, Shell, write_failure, write_report};
 use tinyrustlm_core::error::{Code, Error};
 use tinyrustlm_core::kernels::{Isa, Serial};
 use tinyrustlm_core::model::Model;
@@ -18,8 +18,6 @@ use tinyrustlm_core::tokenizer::{DecodeMode, Tokenizer};
 
 /// New tokens where the host names no limit.
 const DEFAULT_NEW_TOKENS: u32 = 256;
-/// Room for a report.
-const REPORT_BYTES: usize = 8192;
 /// A template without a host's clock sees this moment.
 const NO_CLOCK: Now = Now { year: 1970, month: 1, day: 1, hour: 0, minute: 0, second: 0 };
 
@@ -33,8 +31,6 @@ pub struct Runtime {
     pub loaded: Option<Loaded>,
     /// The last result.
     pub result: Buffer,
-    /// The report of the last load or generation.
-    pub report: Buffer,
     /// Sampling and stops; `None` is greedy.
     profile: Option<Profile>,
 }
@@ -52,7 +48,7 @@ pub struct Loaded {
 
 impl Runtime {
     pub const fn new() -> Self {
-        Self { context: 0, now: NO_CLOCK, loaded: None, result: Buffer::EMPTY, report: Buffer::EMPTY, profile: None }
+        Self { context: 0, now: NO_CLOCK, loaded: None, result: Buffer::EMPTY, profile: None }
     }
 
     fn profile(&self) -> &Profile {
@@ -63,40 +59,29 @@ impl Runtime {
     ///
     /// # Errors
     /// What is wrong with the file, or `OutOfMemory`; the block is then the caller's again.
-    pub fn load(&mut self, file: Block) -> Result<(), (Block, Error)> {
+    pub fn load(&mut self, file: Block) -> Result<(), Error> {
         self.loaded = None;
-        // SAFETY: the block is stored beside what borrows from it, is dropped after it, and is not written any more.
-        let bytes: &'static [u8] = unsafe { core::slice::from_raw_parts(file.ptr(), file.len()) };
-        match self.prepare(bytes) {
-            Ok((generation, tokenizer, template, session_memory, generation_memory)) => {
-                self.loaded = Some(Loaded {
-                    generation,
-                    tokenizer,
-                    template,
-                    _session_memory: session_memory,
-                    _generation_memory: generation_memory,
-                    file,
-                });
-                self.write_report(LoadStage::KvAllocationSuccess, None);
+        match self.prepare(&file) {
+            Ok(loaded) => {
+                let loaded = self.loaded.insert(loaded);
+                loaded.file = file;
+                report::generation(&loaded.generation);
                 Ok(())
             }
             Err(error) => {
-                let stage = match error.code() {
-                    Code::OutOfMemory | Code::PlanTooLarge => LoadStage::KvAllocationFailed,
-                    _ => LoadStage::ModelRejected,
-                };
-                self.write_report(stage, Some(error));
-                Err((file, error))
+                let no_memory = error.is(Code::OutOfMemory) || error.is(Code::PlanTooLarge);
+                report::failure(if no_memory { Stage::KvAllocationFailed } else { Stage::ModelRejected }, error);
+                file.leak();
+                Err(error)
             }
         }
     }
 
-    #[allow(clippy::type_complexity)]
+    /// Everything of a model but its file's block.
     #[inline(never)]
-    fn prepare(
-        &self,
-        bytes: &'static [u8],
-    ) -> Result<(Generation<'static, 'static>, Tokenizer<'static>, Template<'static>, Block, Block), Error> {
+    fn prepare(&self, file: &Block) -> Result<Loaded, Error> {
+        // SAFETY: the block is stored beside what borrows from it, is dropped after it, and is not written any more.
+        let bytes: &'static [u8] = unsafe { core::slice::from_raw_parts(file.ptr(), file.len()) };
         let model = Model::parse(bytes)?;
         let tokenizer = model.tokenizer()?;
         let template = Template::parse(model.template_bytes())?;
@@ -105,11 +90,11 @@ impl Runtime {
             context => context as usize,
         };
         let plan = Plan::new(&model, context, DEFAULT_BATCH)?;
-        let (session_memory, blocks) = leaked_blocks(plan.block_count())?;
+        let (_session_memory, blocks) = leaked_blocks(plan.block_count())?;
         let session = Session::new(&model, plan, blocks, Isa::baseline())?;
-        let (generation_memory, blocks) = leaked_blocks(Generation::blocks(plan.vocab_size, plan.context))?;
+        let (_generation_memory, blocks) = leaked_blocks(Generation::blocks(plan.vocab_size, plan.context))?;
         let generation = Generation::new(session, &tokenizer, &self.profile().sampler, blocks)?;
-        Ok((generation, tokenizer, template, session_memory, generation_memory))
+        Ok(Loaded { generation, tokenizer, template, _session_memory, _generation_memory, file: Block::EMPTY })
     }
 
     /// The loaded model.
@@ -210,7 +195,7 @@ impl Runtime {
     pub fn start(&mut self, input: u32, bytes: &[u8], max_new_tokens: u32) -> Result<(), Error> {
         let result = self.begin(input, bytes, max_new_tokens);
         if let Err(error) = result {
-            self.write_report(LoadStage::KvAllocationSuccess, Some(error));
+            report::failure(Stage::KvAllocationSuccess, error);
         }
         result
     }
@@ -249,7 +234,7 @@ impl Runtime {
             let step = match generation.next(&Serial, None, room) {
                 Ok(step) => step,
                 Err(error) => {
-                    self.write_report(LoadStage::KvAllocationSuccess, None);
+                    report::generation(generation);
                     // The cache may hold rows of a pass that failed; model and memory stay.
                     self.reset()?;
                     return Err(error);
@@ -264,7 +249,7 @@ impl Runtime {
                 event.kind = event::PROMPT;
             }
             if step.stop.is_some() {
-                self.write_report(LoadStage::KvAllocationSuccess, None);
+                report::generation(generation);
             }
         }
         let generation = &self.loaded()?.generation;
@@ -311,19 +296,6 @@ impl Runtime {
         self.loaded()?.generation.reset();
         Ok(())
     }
-
-    fn write_report(&mut self, stage: LoadStage, error: Option<Error>) {
-        let shell = Shell { peak_memory_bytes: memory_bytes(), ..Shell::default() };
-        let Ok(room) = self.report.room(REPORT_BYTES) else { return };
-        let written = match (&self.loaded, error) {
-            (Some(loaded), None) => write_report(&loaded.generation, &shell, room),
-            (loaded, error) => {
-                let model = loaded.as_ref().map(|loaded| loaded.generation.session().model());
-                write_failure(model, stage, error, &shell, room)
-            }
-        };
-        self.report.set_len(written.unwrap_or(0));
-    }
 }
 
 impl Loaded {
@@ -345,12 +317,4 @@ fn leaked_blocks(count: usize) -> Result<(Block, &'static mut [Block64]), Error>
     // only holder of this slice, and reads or writes nothing itself.
     let blocks = unsafe { core::slice::from_raw_parts_mut(memory.ptr().cast(), count) };
     Ok((memory, blocks))
-}
-
-/// Bytes of linear memory, which never shrinks: the most there has been.
-fn memory_bytes() -> Option<u64> {
-    #[cfg(target_arch = "wasm32")]
-    return Some((core::arch::wasm32::memory_size(0) as u64).saturating_mul(65_536));
-    #[cfg(not(target_arch = "wasm32"))]
-    None
 }

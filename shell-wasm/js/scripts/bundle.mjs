@@ -24,8 +24,10 @@ function generated(embedded) {
 }
 
 const common = { bundle: true, target, legalComments: 'none', banner: { js: banner }, logLevel: 'warning' };
-for (const [entry, out] of [['index.js', 'tinyrustlm.js'], ['worker-main.js', 'tinyrustlm-worker.js']]) {
-  await build({ ...common, entryPoints: [at(`../src/${entry}`)], outfile: at(`../dist/${out}`), format: 'esm', plugins: [generated()] });
+// wasm-bindgen's own file stays beside the class over it.
+const external = ['./tinyrustlm_bindgen.js'];
+for (const [entry, out] of [['index.js', 'tinyrustlm.js'], ['worker-main.js', 'tinyrustlm-worker.js'], ['class.js', 'tinyrustlm-class.js']]) {
+  await build({ ...common, external, entryPoints: [at(`../src/${entry}`)], outfile: at(`../dist/${out}`), format: 'esm', plugins: [generated()] });
 }
 
 // The one-file version is a function that is also its own worker's source.
@@ -46,4 +48,5 @@ await writeFile(
     `if(inWorker)module.exports.serve(self);return module.exports})(false);\n`,
 );
 await copyFile(at('../src/index.d.ts'), at('../dist/tinyrustlm.d.ts'));
+await copyFile(at('../src/class.d.ts'), at('../dist/tinyrustlm-class.d.ts'));
 for (const name of ['LICENSE-APACHE', 'LICENSE-MIT']) await copyFile(at(`../../../${name}`), at(`../dist/${name}`));

@@ -31,7 +31,7 @@ for (const path of process.argv.slice(2)) {
   const imports = WebAssembly.Module.imports(module);
   const exports = WebAssembly.Module.exports(module).map((item) => item.name);
   const missing = documented.filter((name) => !exports.includes(name));
-  const extra = exports.filter((name) => !documented.includes(name) && name !== 'memory' && !name.startsWith('_') && !/^runtime_/.test(name));
+  const extra = exports.filter((name) => !documented.includes(name) && name !== 'memory' && !name.startsWith('_'));
   const problems = [];
   if (hasMaximum(bytes)) problems.push('declares a maximum of memory, which small devices refuse');
   if (imports.length) problems.push(`imports ${imports.map((i) => `${i.module}.${i.name}`)}`);

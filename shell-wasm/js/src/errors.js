@@ -86,6 +86,9 @@ export function errorOf(code, details) {
 /** The error of the core's table with this name: for what this layer finds before the core sees it. */
 export const errorNamed = (name, details) => errorOf(numberNamed(name), details);
 
+/** The name that goes with a number. */
+export const codeName = (code) => BY_NUMBER.get(code)?.name ?? `Code${code}`;
+
 export const numberNamed = (name) => BY_CODE_NAME.get(name);
 
 /** An error of this layer, by the name of its row in OUTSIDE. */

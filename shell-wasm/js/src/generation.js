@@ -2,6 +2,7 @@
 
 import { abortReason, errorOf, outside } from './errors.js';
 import { breathe, now, transactionId } from './host.js';
+import { STOP_REASONS } from './report.js';
 import { decodeUtf8 } from './text.js';
 
 /** Kinds of the event record. */
@@ -10,11 +11,6 @@ const TOKEN = 1;
 
 /** How long work may go on before the host gets a turn, in ms: less than half a frame. */
 const TURN_MS = 6;
-
-/** Stop reasons by their number in SPEC.md. */
-export const STOP_REASONS = [
-  null, 'eos_token', 'stop_token_id', 'stop_string', 'max_output', 'context_full', 'loop_detected', 'cancelled', 'error',
-];
 
 /**
  * Tokens as they come. Iterate it, or await `finished` after `run()`; both give the same.

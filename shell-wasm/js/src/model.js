@@ -8,6 +8,7 @@ import { describeHost, now, transactionId } from './host.js';
 import { Module, compile, hasSimd } from './module.js';
 import { encodeProfile, resolveOptions, whole } from './presets.js';
 import { receive } from './receive.js';
+import { readReport } from './report.js';
 import { chunksOf, isAddress } from './source.js';
 import { decodeUtf8, encodeUtf8 } from './text.js';
 
@@ -83,6 +84,8 @@ export class Model {
   #ptr;
   #clock;
   #busy = false;
+  /** What the last run was started with. */
+  #asked = {};
 
   constructor(engine, card, ptr, clock) {
     this.#engine = engine;
@@ -127,7 +130,9 @@ export class Model {
     const max = whole('maxTokens', options.maxTokens);
     const begin = () => {
       const module = this.module;
-      module.callWith('set_sampling_profile', encodeProfile(options));
+      const profile = encodeProfile(options);
+      module.callWith('set_sampling_profile', profile);
+      this.#asked = { profile, maxTokens: max };
       module.callWith('set_stops', stops);
       setNow(module);
       module.callWith('start_generation', bytes, { before: [kind], after: [max] });
@@ -187,11 +192,11 @@ export class Model {
   diagnostics(clock = this.#clock, end = clock.end ?? now()) {
     this.#alive();
     const module = this.module;
-    const bytes = module.bytes(module.call('get_diagnostics_ptr'), module.call('get_diagnostics_len'));
-    const core = JSON.parse(decodeUtf8(bytes));
+    const record = module.bytes(module.call('get_diagnostics_ptr'), module.call('get_diagnostics_len'));
+    const core = readReport(record, { file: this.fileBytes, memoryBytes: module.memoryBytes, ...this.#asked });
     const total = end - clock.start;
     const first = clock.first === undefined ? null : clock.first - clock.start;
-    const generated = core.generation_stage?.generated_tokens ?? 0;
+    const generated = core.generation_stage.generated_tokens;
     const decoding = first === null ? 0 : total - first;
     return {
       ...core,

@@ -5,6 +5,7 @@ import { createReadStream, readFileSync, readdirSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { pathToFileURL } from 'node:url';
 import { fixture, importPackage, installed } from './package.mjs';
 
 const lm = await importPackage();
@@ -21,7 +22,8 @@ async function collect(generation) {
 test('the package holds what it needs and nothing else', () => {
   const files = readdirSync(installed(), { recursive: true, withFileTypes: true }).filter((f) => f.isFile()).map((f) => f.name).sort();
   assert.deepEqual(files, [
-    'LICENSE-APACHE', 'LICENSE-MIT', 'README.md', 'package.json', 'tinyrustlm-scalar.wasm', 'tinyrustlm-worker.js', 'tinyrustlm.d.ts', 'tinyrustlm.js',
+    'LICENSE-APACHE', 'LICENSE-MIT', 'README.md', 'package.json', 'tinyrustlm-class.d.ts', 'tinyrustlm-class.js',
+    'tinyrustlm-scalar.wasm', 'tinyrustlm-worker.js', 'tinyrustlm.d.ts', 'tinyrustlm.js',
     'tinyrustlm.script.js', 'tinyrustlm.wasm', 'tinyrustlm_bindgen.d.ts', 'tinyrustlm_bindgen.js',
   ]);
 });
@@ -366,4 +368,50 @@ test('the report has the keys of the specification', async () => {
   assert.equal(diagnostics.model_identity.checksum, model.card.checksum);
   assert.ok(diagnostics.performance_metrics.time_to_first_token_ms >= 0);
   assert.match(diagnostics.transaction_id, /^[0-9a-f-]{8,}$/);
+});
+
+test('the report says how a run ended', async () => {
+  const model = await fresh();
+  const loop = { maxPeriod: 8, repetitions: 3 };
+  const looped = await model.generate(ids, { temperature: 0, maxTokens: 50, ignoreEos: true, loop, seed: 5n, topP: 0.9 }).run();
+  const { stop, sampling } = looped.diagnostics;
+  assert.equal(looped.stopReason, 'loop_detected');
+  assert.ok(stop.loop.repetitions >= 3, JSON.stringify(stop));
+  assert.deepEqual(stop.loop.pattern, looped.ids.slice(-stop.loop.period));
+  assert.deepEqual([sampling.seed, sampling.top_p, sampling.max_new_tokens, sampling.ignore_eos], ['0000000000000005', 0.9, 50, true]);
+  const first = model.generate(ids, { temperature: 0, maxTokens: 8, ignoreEos: true, stop: [looped.ids[1]] });
+  assert.equal((await first.run()).diagnostics.stop.token, looped.ids[1]);
+  await assert.rejects(model.generate([9999999]).run(), lm.TinyRustLMError);
+  const refused = model.diagnostics();
+  assert.deepEqual(refused.error_recovery, { stable_message: 'TokenRange', numeric_code: 301 });
+  assert.deepEqual(refused.error_position, { offset: null, index: 0 });
+  assert.equal(refused.model, undefined);
+});
+
+test('the class over wasm-bindgen runs a model', async () => {
+  const { initSync, Runtime, model_len } = await import(pathToFileURL(join(installed(), 'dist/tinyrustlm-class.js')));
+  const { memory } = initSync({ module: readFileSync(join(installed(), 'dist/tinyrustlm.wasm')) });
+  const runtime = new Runtime();
+  assert.notEqual(runtime.start('Hello', false, 4), 0);
+  assert.equal(runtime.errorClass(), 12);
+  const ptr = runtime.alloc(bytes.length);
+  new Uint8Array(memory.buffer, ptr, bytes.length).set(bytes);
+  assert.equal(runtime.loadModel(ptr, bytes.length), 0);
+  assert.equal(model_len(), bytes.length);
+  assert.equal(runtime.setSampling(1, 0, 0.9, 3), 0);
+  assert.equal(runtime.start('Hello', false, 12), 0);
+  let text = '';
+  const made = [];
+  do {
+    assert.equal(runtime.next(), 0);
+    text += runtime.text();
+    if (runtime.event(0) === 1) made.push(runtime.event(1));
+  } while (runtime.event(3) === 0);
+  const options = { temperature: 1, topP: Math.fround(0.9), seed: 3, maxTokens: 12 };
+  const expected = await (await fresh()).generate('Hello', options).run();
+  assert.deepEqual([made, text], [expected.ids, expected.text]);
+  const report = JSON.parse(runtime.diagnostics());
+  assert.equal(report.generation_stage.generated_tokens, made.length);
+  assert.equal(report.model_identity.checksum, expected.diagnostics.model_identity.checksum);
+  assert.deepEqual([runtime.reset(), runtime.freeModel(), model_len()], [0, 0, 0]);
 });

@@ -18,7 +18,7 @@ test('npm packs these files and no other', () => {
   const [{ files, size }] = JSON.parse(execFileSync('npm', ['pack', '--dry-run', '--json', '--silent'], { cwd: here, encoding: 'utf8' }));
   console.log(`tarball of ${size} bytes: ${files.map(({ path, size }) => `${path} ${size}`).join(', ')}`);
   assert.deepEqual(files.map(({ path }) => path).sort(), [
-    'README.md', 'dist/LICENSE-APACHE', 'dist/LICENSE-MIT', 'dist/tinyrustlm-scalar.wasm', 'dist/tinyrustlm-worker.js', 'dist/tinyrustlm.d.ts',
+    'README.md', 'dist/LICENSE-APACHE', 'dist/LICENSE-MIT', 'dist/tinyrustlm-class.d.ts', 'dist/tinyrustlm-class.js', 'dist/tinyrustlm-scalar.wasm', 'dist/tinyrustlm-worker.js', 'dist/tinyrustlm.d.ts',
     'dist/tinyrustlm.js', 'dist/tinyrustlm.script.js', 'dist/tinyrustlm.wasm', 'dist/tinyrustlm_bindgen.d.ts', 'dist/tinyrustlm_bindgen.js', 'package.json',
   ]);
   for (const { path, size } of files) assert.ok(size > 100 && size === statSync(join(here, path)).size, `${path}: ${size} bytes`);
@@ -47,7 +47,7 @@ for (const [module, moduleResolution] of [['esnext', 'bundler'], ['nodenext', 'n
         strict: true, exactOptionalPropertyTypes: true, noUncheckedIndexedAccess: true, noPropertyAccessFromIndexSignature: false, noEmit: true,
         target: 'es2022', lib: ['es2022', 'dom', 'dom.iterable', 'esnext.disposable'], types: [], module, moduleResolution,
       },
-      files: ['consumer.ts', 'node_modules/tinyrustlm/dist/tinyrustlm.d.ts', 'node_modules/tinyrustlm/dist/tinyrustlm_bindgen.d.ts'],
+      files: ['consumer.ts', 'node_modules/tinyrustlm/dist/tinyrustlm.d.ts', 'node_modules/tinyrustlm/dist/tinyrustlm-class.d.ts', 'node_modules/tinyrustlm/dist/tinyrustlm_bindgen.d.ts'],
     }));
     const { status, stdout } = spawnSync(tool('tsc'), ['-p', project], { encoding: 'utf8' });
     assert.equal(status, 0, stdout);

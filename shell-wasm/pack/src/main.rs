@@ -1,7 +1,7 @@
 //! Runs wasm-bindgen on the compiled module and takes its last imports away.
 //!
 //! `tinyrustlm-wasm-pack IN.wasm OUT_DIR NAME [--scalar]` writes `NAME.wasm`, with an empty import list, and, unless
-//! `--scalar`, the glue `NAME_bindgen.js` and `NAME_bindgen.d.ts`. The raw exports stay beside those of the class.
+//! `--scalar`, the glue `NAME_bindgen.js` and `NAME_bindgen.d.ts`. The exports the glue calls are those of the raw ABI.
 
 use anyhow::{Context, Result, bail};
 use std::path::Path;
@@ -24,6 +24,10 @@ fn main() -> Result<()> {
         .generate_output()
         .with_context(|| format!("wasm-bindgen on {input}"))?;
     close_imports(output.wasm_mut())?;
+    for export in UNUSED {
+        // An error would say that wasm-bindgen does not add it any more, which is as good.
+        let _ = output.wasm_mut().exports.remove(export);
+    }
     std::fs::create_dir_all(out_dir)?;
     output.wasm_mut().emit_wasm_file(out_dir.join(format!("{name}.wasm")))?;
     if glue {
@@ -33,9 +37,12 @@ fn main() -> Result<()> {
     Ok(())
 }
 
+/// What wasm-bindgen exports for modules that throw or hand JS values in, which no glue of this module looks at.
+const UNUSED: [&str; 3] = ["__abort_handler", "__instance_terminated", "__wbindgen_externrefs"];
+
 /// Gives every import that wasm-bindgen adds by itself a body of its own.
 ///
-/// The throw becomes a trap (the class returns numbers and never throws), the set-up of the table of JS values does
+/// The throw becomes a trap (the functions return numbers and never throw), the set-up of the table of JS values does
 /// nothing (no JS value enters the module). Any other import is a mistake in the module and is refused.
 fn close_imports(module: &mut Module) -> Result<()> {
     let imports: Vec<(FunctionId, String)> = module

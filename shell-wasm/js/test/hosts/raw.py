@@ -40,4 +40,8 @@ while True:
         ids.append(token)
     if stop:
         break
+report = call("get_diagnostics_ptr")
+report = struct.unpack("<4IQ5I", memory.read(store, report, report + call("get_diagnostics_len"))[:44])
+number, _, _, stage, _, reason, context, prompt_tokens, generated, _ = report
+assert (number, stage, reason, context, prompt_tokens, generated) == (0, 4, stop, 64, 5, len(ids)), report
 print(*ids)
