@@ -12,9 +12,37 @@ pub const DEFAULT_BATCH: usize = 64;
 /// Context planned unless the host says otherwise; never more than the model's.
 pub const DEFAULT_CONTEXT: usize = 2048;
 
-/// Sizes of every region of a session's memory, in elements of four bytes unless said otherwise.
+/// Where each count of a plan stands; all are in elements.
+#[derive(Clone, Copy)]
+pub(crate) enum Region {
+    /// `[layers, context, kv_size]`, for keys and for values.
+    Cache,
+    /// `[vocab_size]`.
+    Logits,
+    /// `[workers, heads per kv head, context]`.
+    Scores,
+    /// `[batch, hidden_size]`: three times (stream, normed, branch).
+    Hidden,
+    /// `[batch, query_size]`: twice (queries, attention output).
+    Query,
+    /// `[batch, ffn_size]`: twice (gate, up).
+    Ffn,
+    /// `[batch, blocks]` of [`BLOCK_COLS`] codes.
+    Codes,
+    /// `[batch, blocks]`.
+    Steps,
+    /// `[tables, batch, head_dim / 2]`, for cosines and for sines.
+    Angles,
+}
+
+/// How many regions there are of each count, and bytes of an element.
+const REGIONS: [(u8, u8); 9] = [(2, 4), (1, 4), (1, 4), (3, 4), (2, 4), (2, 4), (1, 64), (1, 8), (2, 4)];
+
+/// Slices must not be longer.
+const LARGEST: u64 = isize::MAX as u64;
+
+/// Sizes of every region of a session's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs)]
 pub struct Plan {
     /// Positions the cache holds.
     pub context: usize,
@@ -22,23 +50,9 @@ pub struct Plan {
     pub batch: usize,
     /// Parts of attention that can run at the same time.
     pub workers: usize,
+    /// Entries of the vocabulary.
     pub vocab_size: usize,
-    /// `[layers, context, kv_size]`, for keys and for values.
-    pub cache: usize,
-    /// `[vocab_size]`.
-    pub logits: usize,
-    /// `[batch, hidden_size]`: three times (stream, normed, branch).
-    pub hidden: usize,
-    /// `[batch, query_size]`: twice (queries, attention output).
-    pub query: usize,
-    /// `[batch, ffn_size]`: twice (gate, up).
-    pub ffn: usize,
-    /// `[batch, blocks]`: a block of codes has 64 bytes, its step 8.
-    pub blocks: usize,
-    /// `[workers, heads per kv head, context]`.
-    pub scores: usize,
-    /// `[tables, batch, head_dim / 2]`, for cosines and for sines.
-    pub angles: usize,
+    counts: [usize; REGIONS.len()],
 }
 
 impl Plan {
@@ -47,34 +61,34 @@ impl Plan {
     /// # Errors
     /// `EmptyPlan` for 0, `ContextExceeded` for a context over the model's, `PlanTooLarge` where the bytes do not
     /// fit the address space.
+    #[inline(never)]
     pub fn new(model: &Model<'_>, context: usize, batch: usize) -> Result<Self, Error> {
-        admit(model, context, batch)?;
-        let plan = Self::of(model, context, batch);
+        let config = &model.config;
+        if context == 0 || batch == 0 {
+            return Err(Error::new(Code::EmptyPlan));
+        }
+        if context > config.max_context {
+            return Err(Error::new(Code::ContextExceeded));
+        }
+        let batch = batch.min(context);
+        let query = config.query_size();
+        let blocks = config.hidden_size.max(query).max(config.ffn_size).div_ceil(BLOCK_COLS);
+        let heads = config.head_count.checked_div(config.kv_head_count).unwrap_or(0);
+        // A product of sizes that no usize holds is the largest there is, and too large.
+        let counts = [
+            config.layer_count.saturating_mul(context).saturating_mul(config.kv_size()),
+            config.vocab_size,
+            heads.saturating_mul(context),
+            batch.saturating_mul(config.hidden_size),
+            batch.saturating_mul(query),
+            batch.saturating_mul(config.ffn_size),
+            batch.saturating_mul(blocks),
+            batch.saturating_mul(blocks),
+            batch.saturating_mul(config.head_dim / 2).saturating_mul(model.rope.tables().count()),
+        ];
+        let plan = Self { context, batch, workers: 1, vocab_size: config.vocab_size, counts };
         plan.fits()?;
         Ok(plan)
-    }
-
-    /// The sizes for a context and a batch that the model admits. What no `usize` holds is the largest there is.
-    #[inline(never)]
-    fn of(model: &Model<'_>, context: usize, batch: usize) -> Self {
-        let config = &model.config;
-        let (batch, widest) = (batch.min(context), config.hidden_size.max(config.query_size()).max(config.ffn_size));
-        let product = |a: usize, b: usize| (a as u64).wrapping_mul(b as u64);
-        // Nothing wraps: a file's sizes are below 2^25, of layers it has at most 2^10, of rotary tables 4.
-        let counts = [
-            product(config.layer_count, context).wrapping_mul(config.kv_size() as u64),
-            config.vocab_size as u64,
-            product(batch, config.hidden_size),
-            product(batch, config.query_size()),
-            product(batch, config.ffn_size),
-            product(batch, widest.div_ceil(BLOCK_COLS)),
-            product(config.head_count.checked_div(config.kv_head_count).unwrap_or(0), context),
-            product(batch, config.head_dim / 2).wrapping_mul(model.rope.tables().count() as u64),
-        ];
-        let [cache, logits, hidden, query, ffn, blocks, scores, angles] =
-            counts.map(|count| usize::try_from(count).unwrap_or(usize::MAX));
-        let vocab_size = config.vocab_size;
-        Self { context, batch, workers: 1, vocab_size, cache, logits, hidden, query, ffn, blocks, scores, angles }
     }
 
     /// The same for hosts that run `workers` parts at a time. More workers than this still compute the same bits.
@@ -82,25 +96,27 @@ impl Plan {
     /// # Errors
     /// `PlanTooLarge` where the bytes do not fit the address space.
     pub fn for_workers(mut self, workers: usize) -> Result<Self, Error> {
-        self.set_workers(workers)?;
+        let workers = workers.max(1);
+        if let Some(scores) = self.counts.get_mut(Region::Scores as usize) {
+            *scores = (*scores / self.workers.max(1)).saturating_mul(workers);
+        }
+        self.workers = workers;
+        self.fits()?;
         Ok(self)
     }
 
     /// What a pass of so many of the batch's tokens works in.
-    pub(crate) fn for_tokens(&self, model: &Model<'_>, tokens: usize) -> Self {
-        Self { workers: self.workers, scores: self.scores, ..Self::of(model, self.context, tokens) }
-    }
-
-    fn set_workers(&mut self, workers: usize) -> Result<(), Error> {
-        let per_worker = self.scores / self.workers.max(1);
-        self.workers = workers.max(1);
-        let scores = per_worker.checked_mul(self.workers).filter(|scores| *scores as u64 <= LARGEST / 16);
-        self.scores = scores.ok_or(Code::PlanTooLarge)?;
-        self.fits()
+    pub(crate) fn for_tokens(&self, tokens: usize) -> Self {
+        let mut plan = *self;
+        // From here on, counts are a multiple of the batch.
+        for count in plan.counts.iter_mut().skip(Region::Hidden as usize) {
+            *count = (*count / self.batch.max(1)).saturating_mul(tokens);
+        }
+        plan
     }
 
     fn fits(&self) -> Result<(), Error> {
-        if total(self.counts()) > LARGEST { Err(Error::new(Code::PlanTooLarge)) } else { Ok(()) }
+        if self.total() > LARGEST { Err(Error::new(Code::PlanTooLarge)) } else { Ok(()) }
     }
 
     /// Checks that the plan is one of the model's.
@@ -108,22 +124,31 @@ impl Plan {
     /// # Errors
     /// Those of [`Plan::new`] and [`Plan::for_workers`]; `PlanMismatch` for the plan of another model.
     pub(crate) fn check(&self, model: &Model<'_>) -> Result<(), Error> {
-        admit(model, self.context, self.batch)?;
-        let mut expected = Self::of(model, self.context, self.batch);
-        expected.fits()?;
-        expected.set_workers(self.workers)?;
+        let expected = Self::new(model, self.context, self.batch)?.for_workers(self.workers)?;
         if expected == *self { Ok(()) } else { Err(Error::new(Code::PlanMismatch)) }
     }
 
-    fn counts(&self) -> [u64; 8] {
-        [self.cache, self.logits, self.hidden, self.query, self.ffn, self.blocks, self.scores, self.angles]
-            .map(|count| count as u64)
+    /// Elements of each region of a kind.
+    pub(crate) fn count(&self, region: Region) -> usize {
+        self.counts.get(region as usize).copied().unwrap_or(0)
+    }
+
+    /// Bytes of all regions, each padded.
+    #[inline(never)]
+    fn total(&self) -> u64 {
+        let mut total = 0u64;
+        for (count, (regions, size)) in self.counts.iter().zip(REGIONS) {
+            let bytes = (*count as u64).saturating_mul(u64::from(size)).saturating_add(ALIGN as u64 - 1);
+            let padded = bytes / ALIGN as u64 * ALIGN as u64;
+            total = total.saturating_add(padded.saturating_mul(u64::from(regions)));
+        }
+        total
     }
 
     /// Bytes of everything: what to hand to `Session::new`.
     pub fn bytes(&self) -> usize {
         // Checked when the plan was made.
-        total(self.counts()) as usize
+        self.total() as usize
     }
 
     /// The same in blocks.
@@ -133,41 +158,16 @@ impl Plan {
 
     /// Bytes of keys and values.
     pub fn kv_bytes(&self) -> usize {
-        self.cache.saturating_mul(8)
+        self.count(Region::Cache).saturating_mul(8)
     }
 
     /// Bytes of the logits.
     pub fn logits_bytes(&self) -> usize {
-        self.logits.saturating_mul(4)
+        self.count(Region::Logits).saturating_mul(4)
     }
 
     /// Bytes of everything else, padding included.
     pub fn scratch_bytes(&self) -> usize {
         self.bytes().saturating_sub(self.kv_bytes()).saturating_sub(self.logits_bytes())
     }
-}
-
-/// Slices must not be longer.
-const LARGEST: u64 = isize::MAX as u64;
-
-/// Bytes of all regions, each padded: of a count in [`Plan::counts`] there are some regions, with elements of some bytes.
-fn total(counts: [u64; 8]) -> u64 {
-    let [.., blocks, _, _] = counts;
-    let regions = [(2u64, 4u64), (1, 4), (3, 4), (2, 4), (2, 4), (1, 64), (1, 4), (2, 4)];
-    let bytes =
-        |regions: u64, bytes: u64| bytes.div_ceil(ALIGN as u64).wrapping_mul(ALIGN as u64).wrapping_mul(regions);
-    // A block's step stands in a region of its own.
-    let steps = bytes(1, blocks.wrapping_mul(8));
-    let each = counts.into_iter().zip(regions).map(|(count, (regions, size))| bytes(regions, count.wrapping_mul(size)));
-    each.fold(steps, u64::wrapping_add)
-}
-
-fn admit(model: &Model<'_>, context: usize, batch: usize) -> Result<(), Error> {
-    if context == 0 || batch == 0 {
-        return Err(Error::new(Code::EmptyPlan));
-    }
-    if context > model.config.max_context {
-        return Err(Error::new(Code::ContextExceeded));
-    }
-    Ok(())
 }

@@ -4,7 +4,7 @@ use crate::error::{Code, Error};
 use crate::kernels::Step;
 use crate::kv_cache::KvCache;
 use crate::memory::Block64;
-use crate::plan::Plan;
+use crate::plan::{Plan, Region};
 use bytemuck::Pod;
 
 /// What a pass works in. Sizes as in [`Plan`].
@@ -58,8 +58,8 @@ pub fn cut<'a>(
         return Err(Error::new(Code::MemoryTooSmall).at(plan.bytes() as u64));
     }
     let mut arena = Arena { rest: memory };
-    let cache = KvCache::new(arena.take(plan.cache), arena.take(plan.cache));
-    Ok((cache, arena.take(plan.logits), arena.rest))
+    let cache = KvCache::new(arena.take(plan.count(Region::Cache)), arena.take(plan.count(Region::Cache)));
+    Ok((cache, arena.take(plan.count(Region::Logits)), arena.rest))
 }
 
 fn cast<T: Pod>(region: &mut [f32]) -> &mut [T] {
@@ -71,18 +71,18 @@ impl<'a> Scratch<'a> {
     pub fn cut(plan: &Plan, memory: &'a mut [Block64]) -> Self {
         let mut arena = Arena { rest: memory };
         Self {
-            x: arena.take(plan.hidden),
-            normed: arena.take(plan.hidden),
-            branch: arena.take(plan.hidden),
-            queries: arena.take(plan.query),
-            attended: arena.take(plan.query),
-            gate: arena.take(plan.ffn),
-            up: arena.take(plan.ffn),
-            codes: cast(arena.take(plan.blocks.wrapping_mul(16))),
-            steps: cast(arena.take(plan.blocks.wrapping_mul(2))),
-            scores: arena.take(plan.scores),
-            cos: arena.take(plan.angles),
-            sin: arena.take(plan.angles),
+            x: arena.take(plan.count(Region::Hidden)),
+            normed: arena.take(plan.count(Region::Hidden)),
+            branch: arena.take(plan.count(Region::Hidden)),
+            queries: arena.take(plan.count(Region::Query)),
+            attended: arena.take(plan.count(Region::Query)),
+            gate: arena.take(plan.count(Region::Ffn)),
+            up: arena.take(plan.count(Region::Ffn)),
+            codes: cast(arena.take(plan.count(Region::Codes).wrapping_mul(16))),
+            steps: cast(arena.take(plan.count(Region::Steps).wrapping_mul(2))),
+            scores: arena.take(plan.count(Region::Scores)),
+            cos: arena.take(plan.count(Region::Angles)),
+            sin: arena.take(plan.count(Region::Angles)),
         }
     }
 }

@@ -10,6 +10,7 @@ use tinyrustlm_core::container::{Container, checksum, directory, header};
 use tinyrustlm_core::error::Code;
 use tinyrustlm_core::kernels::{Isa, Serial};
 use tinyrustlm_core::model::Model;
+use tinyrustlm_core::model::tensors::Role;
 use tinyrustlm_core::plan::Plan;
 use tinyrustlm_core::session::Session;
 
@@ -96,7 +97,7 @@ fn use_up(model: &Model<'_>) {
     assert_eq!(model.container().names().count(), model.container().header().tensor_count as usize);
     for layer in 0..model.config.layer_count {
         let layer = model.layer(layer);
-        assert_eq!(layer.w2.matrix.rows, model.config.hidden_size);
+        assert_eq!(layer.linear(Role::W2).matrix.rows, model.config.hidden_size);
     }
     assert_eq!(model.final_norm().len(), model.config.hidden_size);
     assert_eq!(model.head().rows, model.config.vocab_size);

@@ -7,7 +7,7 @@ use crate::prompt;
 use crate::report::{self, Stage};
 use core::mem::size_of;
 use tinyrustlm_core::Block64;
-use tinyrustlm_core::bytes::Reader;
+use tinyrustlm_core::bytes::{Bound, Reader, bound, check_bounds, u32_at};
 use tinyrustlm_core::error::{Code, Error};
 use tinyrustlm_core::kernels::{Isa, Serial};
 use tinyrustlm_core::model::Model;
@@ -20,6 +20,15 @@ use tinyrustlm_core::tokenizer::{DecodeMode, Tokenizer};
 const DEFAULT_NEW_TOKENS: u32 = 256;
 /// A template without a host's clock sees this moment.
 const NO_CLOCK: Now = Now { year: 1970, month: 1, day: 1, hour: 0, minute: 0, second: 0 };
+/// What the fields of a time may be.
+const CLOCK: [Bound; 6] = [
+    bound(0, 1, 9999, Code::InvalidLength),
+    bound(4, 1, 12, Code::InvalidLength),
+    bound(8, 1, 31, Code::InvalidLength),
+    bound(12, 0, 23, Code::InvalidLength),
+    bound(16, 0, 59, Code::InvalidLength),
+    bound(20, 0, 59, Code::InvalidLength),
+];
 
 /// The runtime.
 pub struct Runtime {
@@ -111,10 +120,24 @@ impl Runtime {
         self.result = Buffer::EMPTY;
     }
 
+    /// Sets the time templates see: year, month, day, hour, minute, second.
+    pub fn set_now(&mut self, fields: &[u8]) -> Result<(), Error> {
+        check_bounds(fields, 0, &CLOCK).map_err(|_| Code::InvalidLength)?;
+        let field = |index: usize| u32_at(fields, index * 4);
+        self.now = Now {
+            year: field(0) as u16,
+            month: field(1) as u8,
+            day: field(2) as u8,
+            hour: field(3) as u8,
+            minute: field(4) as u8,
+            second: field(5) as u8,
+        };
+        Ok(())
+    }
+
     /// Takes a sampling profile; it stays until another one comes.
-    pub fn set_profile(&mut self, profile: Profile) -> Result<(), Error> {
-        profile.sampler.validate()?;
-        self.profile = Some(profile);
+    pub fn set_profile(&mut self, record: &[u8]) -> Result<(), Error> {
+        self.profile = Some(Profile::parse(record)?);
         Ok(())
     }
 
@@ -262,9 +285,16 @@ impl Runtime {
         Ok(())
     }
 
-    /// Whether a generation is under way.
-    pub fn is_running(&self) -> bool {
-        self.loaded.as_ref().is_some_and(|loaded| loaded.generation.is_running())
+    /// A whole generation from a text; the last result is all of its text.
+    pub fn generate(&mut self, text: &[u8], max_new_tokens: u32) -> Result<(), Error> {
+        self.start(0, text, max_new_tokens)?;
+        let mut whole = Buffer::EMPTY;
+        while self.loaded()?.generation.is_running() {
+            self.next()?;
+            whole.append(self.result.bytes())?;
+        }
+        self.result = whole;
+        Ok(())
     }
 
     /// The best tokens of the last step by the unmodified logits, as the last result: u32 id, f32 logarithm.

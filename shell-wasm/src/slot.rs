@@ -3,6 +3,7 @@
 use crate::fault;
 use crate::runtime::Runtime;
 use core::cell::UnsafeCell;
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
 use tinyrustlm_core::error::{Code, Error};
 
@@ -11,36 +12,44 @@ struct Slot {
     runtime: UnsafeCell<Runtime>,
 }
 
-// SAFETY: `with` gives the runtime to one caller at a time, guarded by `taken`.
+// SAFETY: `enter` gives the runtime to one caller at a time, guarded by `taken`.
 unsafe impl Sync for Slot {}
 
 static SLOT: Slot = Slot { taken: AtomicBool::new(false), runtime: UnsafeCell::new(Runtime::new()) };
 
+/// Work on the runtime with what a call brings: bytes of the host, and two numbers.
+type Work = fn(&mut Runtime, bytes: &[u8], numbers: [u32; 2]) -> Result<(), Error>;
+
 /// Runs `work` on the runtime and gives the number of its result.
+pub fn call(numbers: [u32; 2], work: Work) -> u32 {
+    call_with(NonNull::dangling().as_ptr(), 0, numbers, work)
+}
+
+/// The same with the `len` bytes at `ptr`: every call of the host comes through this door.
 ///
-/// `work` is called once. It comes by reference, so that the lock is not repeated in each function of the ABI.
-///
-/// A call that comes while another is under way gets `Busy`. A trap inside `work` leaves the lock taken for good, so a
-/// runtime that may be inconsistent is never entered again.
-#[inline(always)]
-pub fn with(work: impl FnOnce(&mut Runtime) -> Result<(), Error>) -> u32 {
-    match enter() {
-        Some(runtime) => leave(work(runtime)),
-        None => Code::Busy as u32,
-    }
+/// One that comes while another is under way gets `Busy`. A trap inside leaves the lock taken for good, so a runtime that
+/// may be inconsistent is never entered again.
+#[inline(never)]
+pub fn call_with(ptr: *const u8, len: usize, numbers: [u32; 2], work: Work) -> u32 {
+    let Some(runtime) = enter() else { return Code::Busy as u32 };
+    let result = fault::check_bytes(ptr, len).and_then(|()| {
+        // SAFETY: the host vouches for `len` initialised bytes at `ptr` for the length of the call.
+        work(runtime, unsafe { core::slice::from_raw_parts(ptr, len) }, numbers)
+    });
+    SLOT.taken.store(false, Ordering::Release);
+    fault::number(result)
 }
 
 /// Asks the runtime something that cannot fail; 0 while it is busy.
-#[inline(always)]
-pub fn ask(question: impl FnOnce(&Runtime) -> usize) -> usize {
+#[inline(never)]
+pub fn ask(question: fn(&Runtime) -> usize) -> usize {
     let Some(runtime) = enter() else { return 0 };
     let answer = question(runtime);
-    leave(Ok(()));
+    SLOT.taken.store(false, Ordering::Release);
     answer
 }
 
-// What every function of the ABI shares. The caller gives the borrow up with `leave`.
-#[inline(never)]
+// The caller gives the borrow up by storing false.
 fn enter() -> Option<&'static mut Runtime> {
     if SLOT.taken.swap(true, Ordering::Acquire) {
         fault::record(Error::new(Code::Busy));
@@ -48,10 +57,4 @@ fn enter() -> Option<&'static mut Runtime> {
     }
     // SAFETY: `taken` was false, so no other reference to the runtime lives.
     Some(unsafe { &mut *SLOT.runtime.get() })
-}
-
-#[inline(never)]
-fn leave(result: Result<(), Error>) -> u32 {
-    SLOT.taken.store(false, Ordering::Release);
-    fault::number(result)
 }

@@ -32,10 +32,15 @@ fn round(acc: u64, word: u64) -> u64 {
     acc.wrapping_add(word.wrapping_mul(P2)).rotate_left(31).wrapping_mul(P1)
 }
 
-fn stripe(acc: &mut [u64; 4], bytes: &[u8; STRIPE]) {
-    for (acc, word) in acc.iter_mut().zip(bytes.as_chunks::<8>().0) {
-        *acc = round(*acc, u64::from_le_bytes(*word));
+#[inline(never)]
+fn take_stripes(kept: &mut [u64; 4], stripes: &[[u8; STRIPE]]) {
+    let mut acc = *kept;
+    for bytes in stripes {
+        for (acc, word) in acc.iter_mut().zip(bytes.as_chunks::<8>().0) {
+            *acc = round(*acc, u64::from_le_bytes(*word));
+        }
     }
+    *kept = acc;
 }
 
 impl Xxh64 {
@@ -57,21 +62,22 @@ impl Xxh64 {
             if self.held_len < STRIPE {
                 return;
             }
-            stripe(&mut self.acc, &self.held);
+            take_stripes(&mut self.acc, core::slice::from_ref(&self.held));
             self.held_len = 0;
         }
         let (stripes, rest) = bytes.as_chunks::<STRIPE>();
-        let mut acc = self.acc;
-        for bytes in stripes {
-            stripe(&mut acc, bytes);
-        }
-        self.acc = acc;
+        take_stripes(&mut self.acc, stripes);
         copy(&mut self.held, rest);
         self.held_len = rest.len();
     }
 
     /// The hash of all bytes taken so far.
     pub fn finish(&self) -> u64 {
+        self.finish_with(self.held.get(..self.held_len).unwrap_or(&[]))
+    }
+
+    /// The same with what does not fill a stripe.
+    fn finish_with(&self, held: &[u8]) -> u64 {
         let mut hash = if self.total < STRIPE as u64 {
             P5
         } else {
@@ -80,7 +86,6 @@ impl Xxh64 {
             self.acc.iter().fold(mixed, |hash, &acc| (hash ^ round(0, acc)).wrapping_mul(P1).wrapping_add(P4))
         };
         hash = hash.wrapping_add(self.total);
-        let held = self.held.get(..self.held_len).unwrap_or(&[]);
         let (words, rest) = held.as_chunks::<8>();
         for word in words {
             hash = (hash ^ round(0, u64::from_le_bytes(*word))).rotate_left(27).wrapping_mul(P1).wrapping_add(P4);
@@ -99,14 +104,25 @@ impl Xxh64 {
     }
 }
 
-/// The checksum of `file` as its header has to state it, whatever stands in the checksum's bytes. Never 0.
+/// The stripe the checksum's own bytes stand in.
+const OWN: usize = header::CHECKSUM / STRIPE;
+
+/// The checksum of `file` as its header has to state it, whatever stands in the checksum's bytes. Never 0. The file is as
+/// long as the shortest there is, 128 bytes.
 pub fn checksum(file: &[u8]) -> u64 {
-    let end = header::CHECKSUM.saturating_add(8);
-    let mut hash = Xxh64::new();
-    hash.update(file.get(..header::CHECKSUM).unwrap_or(file));
-    hash.update(&[0; 8]);
-    hash.update(file.get(end..).unwrap_or(&[]));
-    match hash.finish() {
+    let (stripes, rest) = file.as_chunks::<STRIPE>();
+    let (before, own) = stripes.split_at_checked(OWN).unwrap_or((stripes, &[]));
+    let mut hash = Xxh64 { total: file.len() as u64, ..Xxh64::new() };
+    take_stripes(&mut hash.acc, before);
+    if let Some((own, after)) = own.split_first() {
+        let mut own = *own;
+        if let Some(bytes) = own.get_mut(header::CHECKSUM % STRIPE..header::CHECKSUM % STRIPE + 8) {
+            bytes.fill(0);
+        }
+        take_stripes(&mut hash.acc, &[own]);
+        take_stripes(&mut hash.acc, after);
+    }
+    match hash.finish_with(rest) {
         0 => 1,
         hash => hash,
     }

@@ -160,13 +160,24 @@ impl<'a> Container<'a> {
         u64_at(self.entry_bytes(index), field)
     }
 
-    fn name_hash(&self, index: usize) -> u64 {
+    pub(crate) fn name_hash(&self, index: usize) -> u64 {
         self.field(index, directory::NAME_HASH)
     }
 
     /// Whether an entry has this name and holds bytes.
     pub(crate) fn is_record(&self, index: usize, hash: u64) -> bool {
-        self.name_hash(index) == hash && self.entry(index).is_some_and(|entry| entry.dtype == DType::Bytes)
+        self.name_hash(index) == hash && self.dtype(index) == Some(DType::Bytes)
+    }
+
+    /// The dtype of an entry; `None` beyond the last.
+    pub(crate) fn dtype(&self, index: usize) -> Option<DType> {
+        DType::from_number(self.field(index, directory::DTYPE) as u32)
+    }
+
+    /// Rows and columns of an entry, columns 0 for a vector.
+    pub(crate) fn shape(&self, index: usize) -> [usize; 2] {
+        let dims = self.field(index, directory::DIMS);
+        [dims as u32 as usize, (dims >> 32) as usize]
     }
 
     /// The header.

@@ -13,6 +13,7 @@ pub use trace::write_trace;
 use crate::container::DType;
 use crate::error::Error;
 use crate::model::Model;
+use crate::model::tensors::Role;
 use crate::sampler::{OnAllMasked, PrngKind, SamplerConfig, StageOrder};
 use crate::session::Generation;
 use crate::stops::StopReason;
@@ -171,7 +172,7 @@ fn loud(j: &mut Json<'_>, stop: Option<StopReason>) {
 
 /// The dtype of the first layer's query matrix: that of the bulk of the weights.
 fn precision(model: &Model<'_>) -> &'static str {
-    match model.layer(0).wq.matrix.dtype {
+    match model.layer(0).linear(Role::Wq).matrix.dtype {
         DType::F32 => "f32",
         DType::Q8_0 => "q8_0",
         DType::Q4_0 => "q4_0",

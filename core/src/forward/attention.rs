@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::kernels::{Columns, Product, for_each_row_in_space};
 use crate::kv_cache::{KvCache, LayerCache, store};
 use crate::model::Layer;
+use crate::model::tensors::Role;
 use crate::ops::attention::{Attend, attend};
 use crate::ops::rope::rotate;
 use crate::scratch::Scratch;
@@ -16,7 +17,7 @@ impl Pass<'_, '_> {
     pub(super) fn attention(
         &self,
         index: usize,
-        layer: &Layer<'_>,
+        layer: &Layer<'_, '_>,
         scratch: &mut Scratch<'_>,
         cache: &mut KvCache<'_>,
     ) -> Result<(), Error> {
@@ -25,24 +26,25 @@ impl Pass<'_, '_> {
         let LayerCache { keys, values } = cache.layer(index, self.context.wrapping_mul(kv_size));
         let head_len = self.context.wrapping_mul(config.head_dim);
         let Scratch { normed, queries, attended, branch, codes, steps, scores, cos, sin, .. } = scratch;
-        self.block_input(normed, scratch.x, layer.attn_norm);
+        self.block_input(normed, scratch.x, layer.norm(Role::AttnNorm));
         // What attention gives later stands where new keys and values stand now: there are no more key heads than heads.
         let fresh = attended.get_mut(..self.tokens.wrapping_mul(kv_size)).unwrap_or(&mut []);
-        let products = [Product::new(&layer.wq, queries), Product::new(&layer.wk, fresh)];
+        let (wq, wk) = (layer.linear(Role::Wq), layer.linear(Role::Wk));
+        let products = [Product::new(&wq, queries), Product::new(&wk, fresh)];
         self.linear(self.tokens, normed, codes, steps, &products)?;
         for (norm, x, size) in
-            [(layer.q_norm, &mut **queries, config.query_size()), (layer.k_norm, &mut *fresh, kv_size)]
+            [(layer.norm(Role::QNorm), &mut **queries, config.query_size()), (layer.norm(Role::KNorm), &mut *fresh, kv_size)]
         {
             self.norm(x, norm);
             self.rotate(index, cos, sin, x, size);
         }
         store(keys, head_len, self.position, fresh, kv_size, config.head_dim);
-        self.linear(self.tokens, normed, codes, steps, &[Product::new(&layer.wv, fresh)])?;
+        self.linear(self.tokens, normed, codes, steps, &[Product::new(&layer.linear(Role::Wv), fresh)])?;
         store(values, head_len, self.position, fresh, kv_size, config.head_dim);
 
         self.attend(index, queries, keys, values, attended, scores);
-        self.linear(self.tokens, attended, codes, steps, &[Product::new(&layer.wo, branch)])?;
-        self.add_branch(scratch.x, branch, layer.attn_post_norm);
+        self.linear(self.tokens, attended, codes, steps, &[Product::new(&layer.linear(Role::Wo), branch)])?;
+        self.add_branch(scratch.x, branch, layer.norm(Role::AttnPostNorm));
         Ok(())
     }
 

@@ -16,7 +16,7 @@ pub use sampling::SamplingDefaults;
 pub use stops::Stops;
 pub use weights::Layer;
 
-use crate::container::{Container, DType, Fnv, RESERVED, directory, header};
+use crate::container::{Container, Fnv, RESERVED, directory, header};
 use crate::error::{Code, Error};
 use crate::event::event;
 use crate::tokenizer::Tokenizer;
@@ -41,12 +41,14 @@ pub struct Model<'a> {
     /// What ends generation.
     pub stops: Stops<'a>,
     windows: &'a [u8],
-    /// Index in a layer's run of directory entries, per role.
-    slots: [Option<u8>; Role::ALL.len()],
+    /// Index in a layer's run of directory entries, per role; [`Model::ABSENT`] for what the model lacks.
+    slots: [u8; Role::ALL.len()],
     layer_entries: usize,
 }
 
 impl<'a> Model<'a> {
+    const ABSENT: u8 = u8::MAX;
+
     /// Checks `bytes`, a whole file whose first byte stands at a multiple of 4. Reads every byte; takes no memory.
     ///
     /// # Errors
@@ -59,7 +61,7 @@ impl<'a> Model<'a> {
             rope: Rope::EMPTY,
             stops: Stops::EMPTY,
             windows: &[],
-            slots: [None; Role::ALL.len()],
+            slots: [Self::ABSENT; Role::ALL.len()],
             layer_entries: 0,
         };
         model.read(bytes)?;
@@ -93,7 +95,7 @@ impl<'a> Model<'a> {
         }
         for (slot, role) in self.slots.iter_mut().zip(Role::ALL) {
             if role.shape(&self.config).is_some() {
-                *slot = Some(self.layer_entries as u8);
+                *slot = self.layer_entries as u8;
                 self.layer_entries = self.layer_entries.saturating_add(1);
             }
         }
@@ -109,21 +111,19 @@ impl<'a> Model<'a> {
             let at = self.container.entry_offset(index as u32);
             let fail = |code, field: usize| Error::new(code).at(at.saturating_add(field as u64)).entry(index as u32);
             let hash = spec.name_hash();
-            let entry = match self.container.entry(index) {
-                Some(entry) if entry.name_hash == hash => entry,
-                _ => return Err(wrong_entry(&self.container, index, hash)),
-            };
-            let vector = spec.cols == 0;
-            let dtype_fits = if vector { entry.dtype == DType::F32 } else { entry.dtype != DType::Bytes };
-            if !dtype_fits {
-                return Err(fail(Code::TensorDType, directory::DTYPE));
+            if self.container.name_hash(index) != hash {
+                return Err(wrong_entry(&self.container, index, hash));
             }
-            let rank = if vector { 1 } else { 2 };
-            if entry.rank != rank || entry.dims != [spec.rows as u32, spec.cols as u32, 0, 0] {
+            let Some(dtype) = self.container.dtype(index).filter(|dtype| spec.admits(*dtype)) else {
+                return Err(fail(Code::TensorDType, directory::DTYPE));
+            };
+            // A vector has no columns and a matrix has some, so that this settles the rank.
+            if self.container.shape(index) != [spec.rows, spec.cols] {
                 return Err(fail(Code::TensorShape, directory::DIMS));
             }
-            if let Some((code, at)) = weights::wrong_value(entry.dtype, self.container.payload(index)) {
-                return Err(Error::new(code).at(entry.byte_offset.saturating_add(at)).entry(index as u32));
+            if let Some((code, at)) = weights::wrong_value(dtype, self.container.payload(index)) {
+                let at = self.container.payload_offset(index).saturating_add(at);
+                return Err(Error::new(code).at(at).entry(index as u32));
             }
             index = index.saturating_add(1);
         }

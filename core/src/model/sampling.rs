@@ -108,28 +108,21 @@ pub(super) fn check(record: &[u8], base: u64) -> Result<(), Error> {
         return fail(Code::SamplingLength, record.len());
     }
     check_bounds(record, base, &BOUNDS)?;
-    let has = |bit: u32| u32_at(record, PRESENT) >> bit & 1 != 0;
-    for (bit, field) in [(0, DO_SAMPLE), (1, TOP_K), (9, MAX_NEW_TOKENS)] {
-        if u32_at(record, field) != 0 && !has(bit) {
+    let present = u32_at(record, PRESENT);
+    // A bit per field. From the third on they have eight bytes each; the reserved word belongs to the last.
+    for bit in 0..10 {
+        let field = if bit < 2 { DO_SAMPLE | bit << 2 } else { bit << 3 };
+        let value = if bit < 2 { u64::from(u32_at(record, field)) } else { u64_at(record, field) };
+        if value != 0 && (present >> bit & 1 == 0 || !f64::from_bits(value).is_finite()) {
             return fail(Code::SamplingValue, field);
         }
-    }
-    if u32_at(record, DO_SAMPLE) > 1 {
-        return fail(Code::SamplingValue, DO_SAMPLE);
-    }
-    for (bit, field) in (2..9).zip((TEMPERATURE..).step_by(8)) {
-        let bits = u64_at(record, field);
-        if !f64::from_bits(bits).is_finite() || (bits != 0 && !has(bit)) {
-            return fail(Code::SamplingValue, field);
-        }
-    }
-    if u32_at(record, RESERVED) != 0 {
-        return fail(Code::SamplingReserved, RESERVED);
     }
     Ok(())
 }
 
-const BOUNDS: [Bound; 2] = [
+const BOUNDS: [Bound; 4] = [
     bound(0, SAMPLING_VERSION, SAMPLING_VERSION, Code::SamplingVersion),
     bound(PRESENT, 0, (1 << 10) - 1, Code::SamplingPresent),
+    bound(DO_SAMPLE, 0, 1, Code::SamplingValue),
+    bound(RESERVED, 0, 0, Code::SamplingReserved),
 ];

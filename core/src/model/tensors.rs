@@ -1,7 +1,7 @@
 //! Which tensors a model has, in which order and of which shape: the list the directory must equal.
 
 use super::config::{Config, QkNorm, biases, norms};
-use crate::container::Fnv;
+use crate::container::{DType, Fnv};
 use core::fmt;
 
 /// A tensor of a layer, in the order of the file.
@@ -158,6 +158,11 @@ impl TensorSpec {
             None => Fnv::new(),
         };
         hash.then(self.suffix.as_bytes()).finish()
+    }
+
+    /// Whether it may be stored so: vectors are floats, and no tensor is a record.
+    pub(super) fn admits(&self, dtype: DType) -> bool {
+        dtype == DType::F32 || (self.cols != 0 && dtype != DType::Bytes)
     }
 }
 

@@ -6,54 +6,44 @@ use crate::bytes::rows;
 use crate::container::{DType, RESERVED};
 use crate::error::Code;
 
-/// The weights of one layer. Absent norms are `None`.
+/// The weights of one layer, by their roles.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
-pub struct Layer<'a> {
-    pub attn_norm: Option<&'a [f32]>,
-    pub wq: Linear<'a>,
-    pub wk: Linear<'a>,
-    pub wv: Linear<'a>,
-    pub q_norm: Option<&'a [f32]>,
-    pub k_norm: Option<&'a [f32]>,
-    pub wo: Linear<'a>,
-    pub attn_post_norm: Option<&'a [f32]>,
-    pub ffn_norm: Option<&'a [f32]>,
-    /// The gate.
-    pub w1: Linear<'a>,
-    /// Up.
-    pub w3: Linear<'a>,
-    /// Down.
-    pub w2: Linear<'a>,
-    pub ffn_post_norm: Option<&'a [f32]>,
+pub struct Layer<'m, 'a> {
+    model: &'m Model<'a>,
+    /// Its first directory entry.
+    first: usize,
+}
+
+impl<'a> Layer<'_, 'a> {
+    /// The matrix of a role. Its bias is the role behind it.
+    pub fn linear(&self, role: Role) -> Linear<'a> {
+        let place = role as usize;
+        Linear { matrix: self.model.matrix(self.entry(place)), bias: self.floats(place.saturating_add(1)) }
+    }
+
+    /// The norm of a role, where the model has it.
+    pub fn norm(&self, role: Role) -> Option<&'a [f32]> {
+        self.floats(role as usize)
+    }
+
+    /// Directory index of the role at this place of [`Role::ALL`]; beyond the last for one the model lacks.
+    fn entry(&self, place: usize) -> usize {
+        match self.model.slots.get(place) {
+            Some(&slot) if slot != Model::ABSENT => self.first.saturating_add(usize::from(slot)),
+            _ => usize::MAX,
+        }
+    }
+
+    fn floats(&self, place: usize) -> Option<&'a [f32]> {
+        Some(self.model.vector(self.entry(place))).filter(|floats| !floats.is_empty())
+    }
 }
 
 impl<'a> Model<'a> {
     /// The weights of layer `index`, which must be below `layer_count`.
-    pub fn layer(&self, index: usize) -> Layer<'a> {
-        let first = RESERVED.len().saturating_add(1).saturating_add(index.saturating_mul(self.layer_entries));
-        let entry = |role: Role| {
-            let slot = self.slots.get(role as usize).copied().flatten()?;
-            Some(first.saturating_add(usize::from(slot)))
-        };
-        let vector = |role| entry(role).map(|index| self.vector(index));
-        let linear =
-            |weight, bias| Linear { matrix: self.matrix(entry(weight).unwrap_or(usize::MAX)), bias: vector(bias) };
-        Layer {
-            attn_norm: vector(Role::AttnNorm),
-            wq: linear(Role::Wq, Role::WqBias),
-            wk: linear(Role::Wk, Role::WkBias),
-            wv: linear(Role::Wv, Role::WvBias),
-            q_norm: vector(Role::QNorm),
-            k_norm: vector(Role::KNorm),
-            wo: linear(Role::Wo, Role::WoBias),
-            attn_post_norm: vector(Role::AttnPostNorm),
-            ffn_norm: vector(Role::FfnNorm),
-            w1: linear(Role::W1, Role::W1Bias),
-            w3: linear(Role::W3, Role::W3Bias),
-            w2: linear(Role::W2, Role::W2Bias),
-            ffn_post_norm: vector(Role::FfnPostNorm),
-        }
+    pub fn layer(&self, index: usize) -> Layer<'_, 'a> {
+        let before = index.saturating_mul(self.layer_entries);
+        Layer { model: self, first: RESERVED.len().saturating_add(1).saturating_add(before) }
     }
 
     /// The embedding `[vocab_size, hidden_size]`.
@@ -81,14 +71,9 @@ impl<'a> Model<'a> {
     }
 
     fn matrix(&self, index: usize) -> Matrix<'a> {
-        match self.container.entry(index) {
-            Some(entry) => {
-                let [rows, cols, ..] = entry.dims;
-                let data = self.container.payload(index);
-                Matrix { dtype: entry.dtype, rows: rows as usize, cols: cols as usize, data }
-            }
-            None => Matrix { dtype: DType::F32, rows: 0, cols: 0, data: &[] },
-        }
+        let [rows, cols] = self.container.shape(index);
+        let dtype = self.container.dtype(index).unwrap_or(DType::F32);
+        Matrix { dtype, rows, cols, data: self.container.payload(index) }
     }
 }
 

@@ -86,7 +86,7 @@ impl<'a> Session<'a> {
             rest = behind;
             pass.position = pass.position.wrapping_add(pass.tokens);
             pass.tokens = ids.len();
-            let mut scratch = Scratch::cut(&self.plan.for_tokens(&self.model, ids.len()), self.work);
+            let mut scratch = Scratch::cut(&self.plan.for_tokens(ids.len()), self.work);
             pass.layers(ids, &mut scratch, &mut self.cache)?;
             if rest.is_empty() {
                 pass.head(&mut scratch, self.logits)?;

@@ -3,6 +3,7 @@
 use super::build::{Aligned, Builder, Random, seal};
 use crate::container::{Container, DType, directory, header};
 use crate::error::{Code, Error};
+use crate::model::tensors::Role;
 use crate::model::{Model, SamplingDefaults};
 use std::vec::Vec;
 
@@ -39,9 +40,9 @@ fn accepts_what_it_should_and_reads_it_back() {
         assert_eq!(names[16], "layers.0.w2.weight");
         assert_eq!(names.len(), 7 + 1 + 2 * 9 + 1);
         let layer = model.layer(1);
-        assert_eq!((layer.w2.matrix.rows, layer.w2.matrix.cols), (36, 50));
+        assert_eq!((layer.linear(Role::W2).matrix.rows, layer.linear(Role::W2).matrix.cols), (36, 50));
         assert_eq!(
-            layer.w2.matrix.data,
+            layer.linear(Role::W2).matrix.data,
             model.container().payload(model.container().find("layers.1.w2.weight").unwrap())
         );
         assert_eq!(model.final_norm().len(), 36);

@@ -3,6 +3,7 @@
 use crate::container::DType;
 use crate::kernels::f16::f16_to_f32;
 use crate::model::config::{Config, QkNorm};
+use crate::model::tensors::Role;
 use crate::model::{Activation, Linear, Matrix, Model};
 use std::vec;
 use std::vec::Vec;
@@ -70,15 +71,19 @@ pub fn logits(model: &Model<'_>, ids: &[u32]) -> Vec<Vec<f64>> {
             row(&model.embedding(), id as usize).iter().map(|v| v * f64::from(c.embedding_scale)).collect();
         for i in 0..c.layer_count {
             let layer = model.layer(i);
-            let h = norm(&x, layer.attn_norm, eps);
-            let (mut q, mut k, v) = (linear(&layer.wq, &h), linear(&layer.wk, &h), linear(&layer.wv, &h));
+            let h = norm(&x, layer.norm(Role::AttnNorm), eps);
+            let (mut q, mut k, v) = (
+                linear(&layer.linear(Role::Wq), &h),
+                linear(&layer.linear(Role::Wk), &h),
+                linear(&layer.linear(Role::Wv), &h),
+            );
             match c.qk_norm {
-                QkNorm::None => assert!(layer.q_norm.is_none()),
-                QkNorm::PerHead => assert_eq!(layer.q_norm.unwrap().len(), d),
-                QkNorm::Whole => assert_eq!(layer.q_norm.unwrap().len(), c.head_count * d),
+                QkNorm::None => assert!(layer.norm(Role::QNorm).is_none()),
+                QkNorm::PerHead => assert_eq!(layer.norm(Role::QNorm).unwrap().len(), d),
+                QkNorm::Whole => assert_eq!(layer.norm(Role::QNorm).unwrap().len(), c.head_count * d),
             }
-            q = norm(&q, layer.q_norm, eps);
-            k = norm(&k, layer.k_norm, eps);
+            q = norm(&q, layer.norm(Role::QNorm), eps);
+            k = norm(&k, layer.norm(Role::KNorm), eps);
             if let Some(table) = model.rope.table_index(i) {
                 let table = model.rope.table(table).unwrap();
                 for head in q.chunks_mut(d).chain(k.chunks_mut(d)) {
@@ -116,10 +121,10 @@ pub fn logits(model: &Model<'_>, ids: &[u32]) -> Vec<Vec<f64>> {
                     attended.push(mix / sum);
                 }
             }
-            let branch = norm(&linear(&layer.wo, &attended), layer.attn_post_norm, eps);
+            let branch = norm(&linear(&layer.linear(Role::Wo), &attended), layer.norm(Role::AttnPostNorm), eps);
             x.iter_mut().zip(&branch).for_each(|(x, b)| *x += b * f64::from(c.residual_scale));
-            let h = norm(&x, layer.ffn_norm, eps);
-            let (gate, up) = (linear(&layer.w1, &h), linear(&layer.w3, &h));
+            let h = norm(&x, layer.norm(Role::FfnNorm), eps);
+            let (gate, up) = (linear(&layer.linear(Role::W1), &h), linear(&layer.linear(Role::W3), &h));
             let gated: Vec<f64> = gate
                 .iter()
                 .zip(&up)
@@ -131,7 +136,7 @@ pub fn logits(model: &Model<'_>, ids: &[u32]) -> Vec<Vec<f64>> {
                     }
                 })
                 .collect();
-            let branch = norm(&linear(&layer.w2, &gated), layer.ffn_post_norm, eps);
+            let branch = norm(&linear(&layer.linear(Role::W2), &gated), layer.norm(Role::FfnPostNorm), eps);
             x.iter_mut().zip(&branch).for_each(|(x, b)| *x += b * f64::from(c.residual_scale));
         }
         let h = norm(&x, Some(model.final_norm()), eps);

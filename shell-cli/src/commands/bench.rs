@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 use tinyrustlm::core::container::DType;
 use tinyrustlm::core::kernels::Workers;
+use tinyrustlm::core::model::tensors::Role;
 use tinyrustlm::core::model::{Matrix, Model};
 use tinyrustlm::core::plan::{DEFAULT_BATCH, Plan};
 use tinyrustlm::core::session::Session;
@@ -177,7 +178,10 @@ fn token_bytes(model: &Model<'_>) -> f64 {
     let bytes = |m: Matrix<'_>| if m.dtype == DType::Bytes { 0 } else { m.data.len() };
     let layers = (0..model.config.layer_count).map(|i| {
         let l = model.layer(i);
-        [l.wq, l.wk, l.wv, l.wo, l.w1, l.w3, l.w2].iter().map(|l| bytes(l.matrix)).sum::<usize>()
+        [Role::Wq, Role::Wk, Role::Wv, Role::Wo, Role::W1, Role::W3, Role::W2]
+            .iter()
+            .map(|role| bytes(l.linear(*role).matrix))
+            .sum::<usize>()
     });
     (layers.sum::<usize>() + bytes(model.head())) as f64
 }
