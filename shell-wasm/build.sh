@@ -24,6 +24,10 @@ say "building the host tool"
 cargo build --quiet --manifest-path "$here/pack/Cargo.toml" --target-dir "$root/target/wasm-pack"
 pack=$root/target/wasm-pack/debug/tinyrustlm-wasm-pack
 
+# A panic that the compiler cannot rule out keeps the path of its source: short, and the same on every machine.
+remap=("--remap-path-prefix=$HOME=~" "--remap-path-prefix=$root=." "--remap-path-prefix=$(rustc --print sysroot)/lib/rustlib/src/rust/library=")
+for sources in "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*; do remap+=("--remap-path-prefix=$sources="); done
+
 link=()
 while IFS= read -r line; do
   case $line in ''|'#'*) ;; *) link+=("-Clink-arg=$line") ;; esac
@@ -37,7 +41,7 @@ plain_loops=-Cllvm-args=-disable-lsr
 module() {
   local name=$1; shift
   say "building $name.wasm"
-  RUSTFLAGS="${link[*]} $plain_loops $* --remap-path-prefix=$root=. --remap-path-prefix=$HOME=~" \
+  RUSTFLAGS="${link[*]} $plain_loops ${remap[*]} $*" \
     cargo build --quiet -p tinyrustlm-wasm --target wasm32-unknown-unknown --profile wasm-release \
     --target-dir "$build/$name"
   local scalar=()
@@ -47,7 +51,7 @@ module() {
   [ "$name" = tinyrustlm ] && simd=(--enable-simd)
   # Structured anew from flat code, then optimised until little is left to gain; the rest makes bytes shorter.
   "$here/node_modules/.bin/wasm-opt" "${features[@]}" "${simd[@]}" --flatten --rereloop -Oz -Oz --const-hoisting --reorder-locals \
-    -g "$build/out/$name.wasm" -o "$build/$name.named.wasm"
+    --reorder-functions -g "$build/out/$name.wasm" -o "$build/$name.named.wasm"
   "$here/node_modules/.bin/wasm-opt" "${features[@]}" "${simd[@]}" --strip-debug --strip-producers --strip-target-features \
     "$build/$name.named.wasm" -o "$dist/$name.wasm"
 }

@@ -1,6 +1,7 @@
 //! The only place that slices input. Every offset is checked; `usize` has 32 bits on wasm.
 
 use crate::error::{Code, Error};
+use crate::utf8::{ill_formed_len, text_len};
 
 /// A cursor over little-endian bytes.
 ///
@@ -136,16 +137,28 @@ pub fn word<const N: usize>(record: &[u8; N], at: usize) -> u32 {
 /// Takes the longest beginning that is UTF-8 off `text`, and with it an ill-formed part behind it. Says whether there
 /// was one, as short as the Unicode standard recommends.
 pub fn take_text<'a>(text: &mut &'a [u8]) -> (&'a [u8], bool) {
-    let (good, bad) = match core::str::from_utf8(text) {
-        Ok(_) => (text.len(), 0),
-        Err(error) => {
-            let good = error.valid_up_to();
-            (good, error.error_len().unwrap_or(text.len().saturating_sub(good)))
-        }
+    let (head, rest) = text.split_at_checked(text_len(text)).unwrap_or((text, &[]));
+    // What breaks off is ill-formed to its end.
+    let bad = match ill_formed_len(rest) {
+        0 => rest.len(),
+        bad => bad,
     };
-    let (head, rest) = text.split_at_checked(good).unwrap_or((text, &[]));
     *text = rest.get(bad..).unwrap_or(&[]);
     (head, bad > 0)
+}
+
+/// Line `index` of a text whose every line ends; empty beyond the last.
+pub fn line(text: &'static str, index: usize) -> &'static str {
+    let (mut start, mut seen) = (0, 0usize);
+    for (at, byte) in text.bytes().enumerate() {
+        if byte == b'\n' {
+            if seen == index {
+                return text.get(start..at).unwrap_or("");
+            }
+            (start, seen) = (at.wrapping_add(1), seen.wrapping_add(1));
+        }
+    }
+    ""
 }
 
 /// `data[start..start + len]`, or `None` when that is no range of `data`.

@@ -4,6 +4,7 @@
 //! of its layer: container and model 15-99, tokenizer 100-199, template 200-299, plan, kernels, forward and session
 //! 300-399, sampler, stops, stream and generation 400-499, shells 500-599. The table of `SPEC.md` lists them all.
 
+use crate::bytes::line;
 use core::fmt;
 use core::num::NonZeroU64;
 
@@ -168,22 +169,9 @@ const fn begins_run(at: usize) -> bool {
 }
 
 impl Code {
-    fn place(self) -> usize {
-        Self::ALL.iter().take_while(|&&code| code != self).count()
-    }
-
     /// The name as it stands in `SPEC.md`.
     pub fn name(self) -> &'static str {
-        let mut rest = NAMES.as_bytes();
-        for _ in 0..self.place() {
-            rest = rest
-                .iter()
-                .position(|&byte| byte == b'\n')
-                .and_then(|end| rest.get(end.wrapping_add(1)..))
-                .unwrap_or(&[]);
-        }
-        let end = rest.iter().position(|&byte| byte == b'\n').unwrap_or(0);
-        rest.get(..end).and_then(|name| core::str::from_utf8(name).ok()).unwrap_or("")
+        line(NAMES, Self::ALL.iter().take_while(|&&code| code != self).count())
     }
 }
 

@@ -7,6 +7,7 @@
 //! back; everything else comes out at once.
 
 use crate::error::{Code, Error};
+use crate::utf8::{ill_formed_len, is_text, text_len};
 use heapless::Vec;
 
 /// Most stop strings, the model's own included.
@@ -93,8 +94,9 @@ impl Stream {
         if text.is_empty() || text.len() > MAX_STOP_LEN {
             return Err(Error::new(Code::InvalidStopString).entry(index));
         }
-        if let Err(e) = core::str::from_utf8(text) {
-            return Err(Error::new(Code::StopStringNotUtf8).entry(index).at(e.valid_up_to() as u64));
+        let good = text_len(text);
+        if good != text.len() {
+            return Err(Error::new(Code::StopStringNotUtf8).entry(index).at(good as u64));
         }
         let pattern = Pattern { start: self.bytes.len() as u16, len: text.len() as u16, matched: 0 };
         let full = Error::new(Code::TooManyStopStrings).entry(index);
@@ -188,14 +190,13 @@ impl Stream {
     fn byte(&mut self, byte: u8, sink: &mut Sink<'_>) -> Option<StopMatch> {
         loop {
             let _ = self.partial.push(byte);
-            match core::str::from_utf8(&self.partial) {
-                Ok(_) => {
-                    let char = self.partial.clone();
-                    self.partial.clear();
-                    return self.character(&char, sink);
-                }
-                Err(error) if error.error_len().is_none() => return None,
-                Err(_) => {}
+            if is_text(&self.partial) {
+                let char = self.partial.clone();
+                self.partial.clear();
+                return self.character(&char, sink);
+            }
+            if ill_formed_len(&self.partial) == 0 {
+                return None;
             }
             let begun = self.partial.len() > 1;
             let stop = self.replace(sink);

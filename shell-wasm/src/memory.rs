@@ -4,6 +4,7 @@ use crate::{fault, heap};
 use bytemuck::Pod;
 use core::mem::size_of;
 use core::ptr::NonNull;
+use tinyrustlm_core::Block64;
 use tinyrustlm_core::bytes::copy;
 use tinyrustlm_core::error::{Code, Error};
 use wasm_bindgen::prelude::wasm_bindgen;
@@ -53,7 +54,7 @@ unsafe impl Send for Block {}
 
 impl Block {
     /// Owns nothing.
-    pub const EMPTY: Self = Self { ptr: NonNull::dangling(), len: 0 };
+    pub const EMPTY: Self = Self { ptr: NonNull::<Block64>::dangling().cast(), len: 0 };
 
     /// Takes `len` bytes; what they hold is not said.
     ///
@@ -104,16 +105,22 @@ impl Block {
 
     /// Its bytes.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: the block owns `len` initialised bytes (or none, at a dangling pointer).
-        unsafe { core::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
+        self.slice()
     }
 
     /// Its whole elements.
+    pub fn slice<T: Pod>(&self) -> &[T] {
+        const { assert!(align_of::<T>() <= ALIGN) };
+        // SAFETY: the block owns `len` initialised bytes at an address that is aligned for `T` (or none, at a dangling
+        // pointer), and any bytes are a `T`.
+        unsafe { core::slice::from_raw_parts(self.ptr.cast().as_ptr(), self.len / size_of::<T>()) }
+    }
+
+    /// The same, to write to.
     pub fn slice_mut<T: Pod>(&mut self) -> &mut [T] {
-        let whole = self.len / size_of::<T>() * size_of::<T>();
-        // SAFETY: as in `bytes`; the borrow is unique.
-        let bytes = unsafe { core::slice::from_raw_parts_mut(self.ptr.as_ptr(), whole) };
-        bytemuck::try_cast_slice_mut(bytes).unwrap_or(&mut [])
+        const { assert!(align_of::<T>() <= ALIGN) };
+        // SAFETY: as above; the borrow is unique.
+        unsafe { core::slice::from_raw_parts_mut(self.ptr.cast().as_ptr(), self.len / size_of::<T>()) }
     }
 
     /// Gives the block to whoever knows its address.

@@ -30,7 +30,7 @@ impl Ids {
 
     /// The ids.
     pub fn slice(&self) -> &[u32] {
-        bytemuck::try_cast_slice(self.bytes()).unwrap_or(&[])
+        self.block.slice().get(..self.len).unwrap_or(&[])
     }
 
     /// The ids as little-endian bytes.

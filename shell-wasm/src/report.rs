@@ -21,13 +21,13 @@ pub enum Stage {
 
 /// Where the part about a generation begins, how long it is, and most tokens of a loop's pattern, which follows.
 const GENERATION: usize = 7;
-const FIELDS: usize = 18;
+const FIELDS: usize = 16;
 const PATTERN: usize = 64;
 const WORDS: usize = GENERATION + FIELDS + PATTERN;
 
 static REPORT: Record<WORDS> = Record::new();
 
-/// Address of the report of the last load or generation (356 bytes, constant).
+/// Address of the report of the last load or generation (348 bytes, constant).
 #[wasm_bindgen]
 pub fn get_diagnostics_ptr() -> *const u8 {
     REPORT.ptr()
@@ -69,9 +69,7 @@ pub fn generation(generation: &Generation<'_, '_>) {
         lost_mass as u32,
         (lost_mass >> 32) as u32,
         u32::from(generation.incomplete_tail()),
-        plan.kv_bytes() as u32,
-        plan.logits_bytes() as u32,
-        plan.scratch_bytes() as u32,
+        plan.bytes() as u32,
         (Generation::blocks(plan.vocab_size, plan.context) * 64) as u32,
         period,
         repetitions,

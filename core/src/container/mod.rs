@@ -131,7 +131,7 @@ impl<'a> Container<'a> {
             let at = names.offset();
             let name = names.next_name();
             names.check().map_err(|e| e.entry(index))?;
-            if self.name_hash(index as usize) != Fnv::of(name.as_bytes()) {
+            if self.name_hash(index as usize) != Fnv::of(name) {
                 return Err(Error::new(Code::NameHash).at(at).entry(index));
             }
         }

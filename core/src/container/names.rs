@@ -2,6 +2,7 @@
 
 use crate::bytes::Reader;
 use crate::error::{Code, Error};
+use crate::utf8::text_len;
 
 /// Most bytes of a name.
 pub const MAX_NAME: usize = 255;
@@ -76,15 +77,15 @@ impl<'a> Names<'a> {
     }
 
     /// The next name.
-    pub(super) fn next_name(&mut self) -> &'a str {
+    pub(super) fn next_name(&mut self) -> &'a [u8] {
         let r = &mut self.reader;
         let at = r.offset();
         let len = usize::from(r.u16());
         r.require(len != 0 && len <= MAX_NAME, Code::NameLength, at);
-        core::str::from_utf8(r.take(len)).unwrap_or_else(|e| {
-            r.fail(Code::NameUtf8, at.saturating_add(2).saturating_add(e.valid_up_to() as u64));
-            ""
-        })
+        let name = r.take(len);
+        let good = text_len(name);
+        r.require(good == name.len(), Code::NameUtf8, at.saturating_add(2).saturating_add(good as u64));
+        name
     }
 
     /// The first thing wrong with the names read so far.
@@ -97,7 +98,11 @@ impl<'a> Iterator for Names<'a> {
     type Item = &'a str;
 
     fn next(&mut self) -> Option<&'a str> {
-        if self.is_at_end() { None } else { Some(self.next_name()).filter(|name| !name.is_empty()) }
+        if self.is_at_end() {
+            None
+        } else {
+            core::str::from_utf8(self.next_name()).ok().filter(|name| !name.is_empty())
+        }
     }
 }
 

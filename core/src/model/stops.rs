@@ -2,6 +2,7 @@
 
 use crate::bytes::Reader;
 use crate::error::{Code, Error};
+use crate::utf8::text_len;
 
 /// Most bytes of a stop string.
 pub const MAX_STOP: u32 = 256;
@@ -45,9 +46,9 @@ impl<'a> Stops<'a> {
             let len = r.u32();
             r.require(len != 0 && len <= MAX_STOP, Code::StopStringLength, at);
             let at = r.offset();
-            if let Err(e) = core::str::from_utf8(r.take(len as usize)) {
-                r.fail(Code::StopStringUtf8, at.saturating_add(e.valid_up_to() as u64));
-            }
+            let string = r.take(len as usize);
+            let good = text_len(string);
+            r.require(good == string.len(), Code::StopStringUtf8, at.saturating_add(good as u64));
             if r.failed() {
                 break;
             }

@@ -1,6 +1,7 @@
 //! Which tensors a model has, in which order and of which shape: the list the directory must equal.
 
 use super::config::{Config, QkNorm, biases, norms};
+use crate::bytes::line;
 use crate::container::{DType, Fnv};
 use core::fmt;
 
@@ -58,16 +59,12 @@ impl Role {
 
     /// The name after `layers.N.`.
     pub fn suffix(self) -> &'static str {
-        self.row().0
-    }
-
-    fn row(self) -> Row {
-        ROWS.get(self as usize).copied().unwrap_or(("", Size::None, Size::None, Switch::On))
+        line(SUFFIXES, self as usize)
     }
 
     /// Rows and columns in a model, columns 0 for a vector; `None` where the model has no such tensor.
     pub fn shape(self, config: &Config) -> Option<[usize; 2]> {
-        let (_, rows, cols, switch) = self.row();
+        let (rows, cols, switch) = *ROWS.get(self as usize)?;
         let per_head = matches!(switch, Switch::QkNorm) && config.qk_norm == QkNorm::PerHead;
         let size = |size: Size| match size {
             Size::None => 0,
@@ -78,8 +75,8 @@ impl Role {
         };
         let there = match switch {
             Switch::On => true,
-            Switch::Norm(bit) => config.norms & bit != 0,
-            Switch::Bias(bit) => config.biases & bit != 0,
+            Switch::Norm(bit) => config.norms & u32::from(bit) != 0,
+            Switch::Bias(bit) => config.biases & u32::from(bit) != 0,
             Switch::QkNorm => config.qk_norm != QkNorm::None,
         };
         there.then(|| [if per_head { config.head_dim } else { size(rows) }, size(cols)])
@@ -99,35 +96,57 @@ enum Size {
 #[derive(Clone, Copy)]
 enum Switch {
     On,
-    Norm(u32),
-    Bias(u32),
+    Norm(u8),
+    Bias(u8),
     QkNorm,
 }
 
-/// Name, rows, columns, and whether it is there.
-type Row = (&'static str, Size, Size, Switch);
+/// What follows `layers.N.`, a line for each role.
+const SUFFIXES: &str = "\
+attn_norm.weight\n\
+wq.weight\n\
+wq.bias\n\
+wk.weight\n\
+wk.bias\n\
+wv.weight\n\
+wv.bias\n\
+q_norm.weight\n\
+k_norm.weight\n\
+wo.weight\n\
+wo.bias\n\
+attn_post_norm.weight\n\
+ffn_norm.weight\n\
+w1.weight\n\
+w1.bias\n\
+w3.weight\n\
+w3.bias\n\
+w2.weight\n\
+w2.bias\n\
+ffn_post_norm.weight\n\
+";
 
-const ROWS: [Row; Role::ALL.len()] = [
-    ("attn_norm.weight", Size::Hidden, Size::None, Switch::Norm(norms::BEFORE_ATTENTION)),
-    ("wq.weight", Size::Query, Size::Hidden, Switch::On),
-    ("wq.bias", Size::Query, Size::None, Switch::Bias(biases::WQ)),
-    ("wk.weight", Size::Kv, Size::Hidden, Switch::On),
-    ("wk.bias", Size::Kv, Size::None, Switch::Bias(biases::WK)),
-    ("wv.weight", Size::Kv, Size::Hidden, Switch::On),
-    ("wv.bias", Size::Kv, Size::None, Switch::Bias(biases::WV)),
-    ("q_norm.weight", Size::Query, Size::None, Switch::QkNorm),
-    ("k_norm.weight", Size::Kv, Size::None, Switch::QkNorm),
-    ("wo.weight", Size::Hidden, Size::Query, Switch::On),
-    ("wo.bias", Size::Hidden, Size::None, Switch::Bias(biases::WO)),
-    ("attn_post_norm.weight", Size::Hidden, Size::None, Switch::Norm(norms::AFTER_ATTENTION)),
-    ("ffn_norm.weight", Size::Hidden, Size::None, Switch::Norm(norms::BEFORE_FFN)),
-    ("w1.weight", Size::Ffn, Size::Hidden, Switch::On),
-    ("w1.bias", Size::Ffn, Size::None, Switch::Bias(biases::W1)),
-    ("w3.weight", Size::Ffn, Size::Hidden, Switch::On),
-    ("w3.bias", Size::Ffn, Size::None, Switch::Bias(biases::W3)),
-    ("w2.weight", Size::Hidden, Size::Ffn, Switch::On),
-    ("w2.bias", Size::Hidden, Size::None, Switch::Bias(biases::W2)),
-    ("ffn_post_norm.weight", Size::Hidden, Size::None, Switch::Norm(norms::AFTER_FFN)),
+/// Rows, columns, and whether it is there, of each role.
+const ROWS: [(Size, Size, Switch); Role::ALL.len()] = [
+    (Size::Hidden, Size::None, Switch::Norm(norms::BEFORE_ATTENTION as u8)),
+    (Size::Query, Size::Hidden, Switch::On),
+    (Size::Query, Size::None, Switch::Bias(biases::WQ as u8)),
+    (Size::Kv, Size::Hidden, Switch::On),
+    (Size::Kv, Size::None, Switch::Bias(biases::WK as u8)),
+    (Size::Kv, Size::Hidden, Switch::On),
+    (Size::Kv, Size::None, Switch::Bias(biases::WV as u8)),
+    (Size::Query, Size::None, Switch::QkNorm),
+    (Size::Kv, Size::None, Switch::QkNorm),
+    (Size::Hidden, Size::Query, Switch::On),
+    (Size::Hidden, Size::None, Switch::Bias(biases::WO as u8)),
+    (Size::Hidden, Size::None, Switch::Norm(norms::AFTER_ATTENTION as u8)),
+    (Size::Hidden, Size::None, Switch::Norm(norms::BEFORE_FFN as u8)),
+    (Size::Ffn, Size::Hidden, Switch::On),
+    (Size::Ffn, Size::None, Switch::Bias(biases::W1 as u8)),
+    (Size::Ffn, Size::Hidden, Switch::On),
+    (Size::Ffn, Size::None, Switch::Bias(biases::W3 as u8)),
+    (Size::Hidden, Size::Ffn, Switch::On),
+    (Size::Hidden, Size::None, Switch::Bias(biases::W2 as u8)),
+    (Size::Hidden, Size::None, Switch::Norm(norms::AFTER_FFN as u8)),
 ];
 
 /// Name of the embedding.

@@ -27,6 +27,7 @@ pub use time::Now;
 
 use crate::error::{Code, Error};
 use crate::limits::{TEMPLATE_RANGE as MAX_RANGE, TEMPLATE_STEPS as MAX_STEPS, TEMPLATE_WIDTH as MAX_WIDTH};
+use crate::utf8::text_len;
 use json::Json;
 use text::Text;
 use unicode::Unicode;
@@ -271,9 +272,9 @@ impl<'a> Template<'a> {
         if self.is_empty() {
             return Err(refuse(Code::TemplateMissing));
         }
-        if let Err(fault) = core::str::from_utf8(input) {
-            let error = Error::new(Code::InvalidUtf8).at(fault.valid_up_to() as u64);
-            return Err(Refusal { error, message: 0 });
+        let good = text_len(input);
+        if good != input.len() {
+            return Err(Refusal { error: Error::new(Code::InvalidUtf8).at(good as u64), message: 0 });
         }
         if content.len().saturating_mul(8) < out.len() {
             return Err(refuse(Code::OutputBufferExceeded));

@@ -196,11 +196,7 @@ pub fn check(section: &Section<'_>, number: usize) -> Result<(), Error> {
     for entry in 0..parts.entries.len32() / ENTRY {
         let string = parts.string(entry);
         let id = parts.field(entry, 2);
-        if string.is_empty()
-            || core::str::from_utf8(string).is_err()
-            || id == NONE
-            || id >= section.field(field::ID_COUNT)
-        {
+        if string.is_empty() || !crate::utf8::is_text(string) || id == NONE || id >= section.field(field::ID_COUNT) {
             return Err(bad(entry));
         }
         if entry > 0 && parts.string(entry.saturating_sub(1)) >= string {

@@ -7,6 +7,7 @@
 use super::section::{Kind, NONE, Section, field, table, token};
 use crate::bytes::copy;
 use crate::error::{Code, Error};
+use crate::utf8::{ill_formed_len, is_text, text_len};
 
 /// Bytes of the longest run of byte tokens held back. A longer run is decided in parts of this length.
 pub const MAX_RUN: usize = 1024;
@@ -211,7 +212,7 @@ impl<'a> Decoder<'a> {
         let run = self.run;
         let run = run.get(..core::mem::take(&mut self.run_len)).unwrap_or(&[]);
         let first = !core::mem::replace(&mut self.begun, true);
-        if core::str::from_utf8(run).is_ok() {
+        if is_text(run) {
             self.ruled(run, first, out);
         } else if self.replace {
             run.iter().for_each(|_| self.join(REPLACEMENT, out));
@@ -258,35 +259,29 @@ impl<'a> Decoder<'a> {
             }
             let tail = self.tail;
             let tail = tail.get(..self.tail_len.wrapping_add(1)).unwrap_or(&[]);
-            match core::str::from_utf8(tail) {
-                Ok(_) => self.text(tail, out),
-                Err(error) if error.error_len().is_none() => {
-                    self.tail_len = self.tail_len.wrapping_add(1);
-                    rest = after;
-                    continue;
-                }
-                Err(_) => {
-                    // What had begun ends here; the byte begins anew.
-                    self.text(REPLACEMENT, out);
-                    self.tail_len = 0;
-                    break;
-                }
+            if ill_formed_len(tail) > 0 {
+                // What had begun ends here; the byte begins anew.
+                self.text(REPLACEMENT, out);
+                self.tail_len = 0;
+                break;
             }
-            self.tail_len = 0;
             rest = after;
+            self.tail_len = self.tail_len.wrapping_add(1);
+            if is_text(tail) {
+                self.text(tail, out);
+                self.tail_len = 0;
+            }
         }
         loop {
-            let error = match core::str::from_utf8(rest) {
-                Ok(_) => return self.text(rest, out),
-                Err(error) => error,
-            };
-            let (good, bad) = rest.split_at_checked(error.valid_up_to()).unwrap_or((rest, &[]));
+            let (good, bad) = rest.split_at_checked(text_len(rest)).unwrap_or((rest, &[]));
             self.text(good, out);
-            let Some(len) = error.error_len() else {
+            let len = ill_formed_len(bad);
+            if len == 0 {
+                // All is said, or a character has begun.
                 copy(&mut self.tail, bad);
                 self.tail_len = bad.len().min(3);
                 return;
-            };
+            }
             self.text(REPLACEMENT, out);
             rest = bad.get(len..).unwrap_or(&[]);
         }
@@ -366,7 +361,7 @@ pub(super) fn check(section: &Section<'_>) -> Result<(), Error> {
         for place in 0..4 {
             let text = piece(section, id as u32, place);
             // Without the byte-level join, only byte tokens may hold anything but whole characters.
-            if byte && text.len() != 1 || !byte && !lossy && core::str::from_utf8(text).is_err() {
+            if byte && text.len() != 1 || !byte && !lossy && !is_text(text) {
                 return Err(Error::new(Code::TokenizerToken).entry(id as u32));
             }
         }

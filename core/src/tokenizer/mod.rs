@@ -29,6 +29,7 @@ pub use split::{MAX_STAGES, behaviour, flag as split_flag, scheme, stage};
 pub use vocab::{Hash, WHOLE, fingerprint, pair_hash, slot_of};
 
 use crate::error::{Code, Error};
+use crate::utf8::text_len;
 use added::{Part, Parts};
 use normalize::{Buffer, View};
 use section::{Kind, MAX_ID, Section, field, flag, table, token};
@@ -197,8 +198,9 @@ impl<'a> Tokenizer<'a> {
         ids: &mut [u32],
         observe: &mut impl FnMut(Stage<'_>),
     ) -> Result<usize, Error> {
-        if let Err(error) = core::str::from_utf8(text) {
-            return Err(Error::new(Code::InvalidUtf8).at(error.valid_up_to() as u64));
+        let good = text_len(text);
+        if good != text.len() {
+            return Err(Error::new(Code::InvalidUtf8).at(good as u64));
         }
         let mut ids = Ids::new(ids);
         let done = if self.section.is(Kind::Bytes) {

@@ -297,7 +297,7 @@ impl<'a> Section<'a> {
     /// Whether the strings hold `len` bytes of UTF-8 at `offset`.
     pub(super) fn is_text(&self, offset: u32, len: u32) -> bool {
         let string = self.string(offset, len);
-        string.len() == len as usize && core::str::from_utf8(string).is_ok()
+        string.len() == len as usize && crate::utf8::is_text(string)
     }
 
     /// The string before every unit but the first, and that after the last.

@@ -1,6 +1,6 @@
 // The report of SPEC.md section 9.8: what the module's record says, what the file says, and what the host itself asked for.
 
-import { readDirectory, readHeader } from './container.js';
+import { kvBytes, readDirectory, readHeader } from './container.js';
 import { codeName } from './errors.js';
 
 const NONE = 0xffffffff;
@@ -31,17 +31,18 @@ export function readReport(record, { file, profile = NEUTRAL_PROFILE, maxTokens 
   const reason = STOP_REASONS[u32(24)];
   // A context of 0: there was no generation to report on.
   const context = u32(28);
-  const [kvLength, kvBytes] = [u32(40), u32(76)];
+  const kvLength = u32(40);
   const model = file && modelOf(file);
+  const [inUse, planned] = model ? [kvLength, context].map((positions) => kvBytes(model.header, positions)) : [0, 0];
   const report = {
     transaction_id: null,
-    model_identity: { checksum: model?.checksum ?? null, precision: model?.precision ?? null, vocab_size: model?.vocabSize ?? null },
+    model_identity: { checksum: model?.header.checksum ?? null, precision: model?.precision ?? null, vocab_size: model?.header.vocabSize ?? null },
     load_stage_status: STAGES[u32(12)],
     generation_stage: {
       prompt_tokens: u32(32),
       generated_tokens: u32(36),
       stop_reason: reason?.toUpperCase() ?? null,
-      context_utilization_bytes: context ? Math.floor(kvBytes / context) * kvLength : 0,
+      context_utilization_bytes: inUse,
       peak_memory_bytes: memoryBytes,
     },
     performance_metrics: { time_to_first_token_ms: null, generation_time_ms: null, tokens_per_second: null },
@@ -52,7 +53,8 @@ export function readReport(record, { file, profile = NEUTRAL_PROFILE, maxTokens 
     },
   };
   if (!context || !model) return report;
-  const period = u32(92);
+  const logits = 4 * model.header.vocabSize;
+  const period = u32(84);
   return {
     ...report,
     model: model.shape,
@@ -63,8 +65,8 @@ export function readReport(record, { file, profile = NEUTRAL_PROFILE, maxTokens 
       string: u32(52) === NONE ? null : { index: u32(52), start: u32(56), end: u32(60) },
       loop: period === 0 ? null : {
         period,
-        repetitions: u32(96),
-        pattern: Array.from({ length: period }, (_, at) => u32(100 + 4 * (period - 1 - at))),
+        repetitions: u32(88),
+        pattern: Array.from({ length: period }, (_, at) => u32(92 + 4 * (period - 1 - at))),
       },
       incomplete_tail: u32(72) === 1,
     },
@@ -72,10 +74,10 @@ export function readReport(record, { file, profile = NEUTRAL_PROFILE, maxTokens 
       context,
       active_seq_len: kvLength,
       reused_tokens: u32(44),
-      kv_bytes: kvBytes,
-      logits_bytes: u32(80),
-      scratch_bytes: u32(84),
-      sampler_bytes: u32(88),
+      kv_bytes: planned,
+      logits_bytes: logits,
+      scratch_bytes: u32(76) - planned - logits,
+      sampler_bytes: u32(80),
     },
   };
 }
@@ -96,9 +98,8 @@ function modelOf(file) {
   }
   const stops = payload(STOPS);
   return {
-    checksum: header.checksum,
+    header,
     precision: entries[query].dtype,
-    vocabSize: header.vocabSize,
     shape: {
       layers: header.layerCount,
       hidden_size: header.hiddenSize,
