@@ -50,8 +50,7 @@ pub struct Loaded {
     generation: Generation<'static, 'static>,
     tokenizer: Tokenizer<'static>,
     template: Template<'static>,
-    _session_memory: Block,
-    _generation_memory: Block,
+    _memory: Block,
     file: Block,
 }
 
@@ -99,11 +98,12 @@ impl Runtime {
             context => context as usize,
         };
         let plan = Plan::new(&model, context, DEFAULT_BATCH)?;
-        let (_session_memory, blocks) = leaked_blocks(plan.block_count())?;
-        let session = Session::new(&model, plan, blocks, Isa::baseline())?;
-        let (_generation_memory, blocks) = leaked_blocks(Generation::blocks(plan.vocab_size, plan.context))?;
-        let generation = Generation::new(session, &tokenizer, &self.profile().sampler, blocks)?;
-        Ok(Loaded { generation, tokenizer, template, _session_memory, _generation_memory, file: Block::EMPTY })
+        let of_generation = Generation::blocks(plan.vocab_size, plan.context);
+        let (_memory, blocks) = leaked_blocks(plan.block_count().saturating_add(of_generation))?;
+        let (of_generation, of_session) = blocks.split_at_mut_checked(of_generation).unwrap_or_default();
+        let session = Session::new(&model, plan, of_session, Isa::baseline())?;
+        let generation = Generation::new(session, &tokenizer, &self.profile().sampler, of_generation)?;
+        Ok(Loaded { generation, tokenizer, template, _memory, file: Block::EMPTY })
     }
 
     /// The loaded model.

@@ -20,7 +20,7 @@ use crate::container::{Container, Fnv, RESERVED, directory, header};
 use crate::error::{Code, Error};
 use crate::event::event;
 use crate::tokenizer::Tokenizer;
-use tensors::{Role, tensors};
+use tensors::{Role, TensorSpec, for_each_tensor};
 
 // Directory indices of the records.
 const CONFIG: usize = 1;
@@ -107,31 +107,34 @@ impl<'a> Model<'a> {
     #[inline(never)]
     fn check_tensors(&self) -> Result<(), Error> {
         let mut index = RESERVED.len();
-        for spec in tensors(&self.config) {
-            let at = self.container.entry_offset(index as u32);
-            let fail = |code, field: usize| Error::new(code).at(at.saturating_add(field as u64)).entry(index as u32);
-            let hash = spec.name_hash();
-            if self.container.name_hash(index) != hash {
-                return Err(wrong_entry(&self.container, index, hash));
-            }
-            let Some(dtype) = self.container.dtype(index).filter(|dtype| spec.admits(*dtype)) else {
-                return Err(fail(Code::TensorDType, directory::DTYPE));
-            };
-            // A vector has no columns and a matrix has some, so that this settles the rank.
-            if self.container.shape(index) != [spec.rows, spec.cols] {
-                return Err(fail(Code::TensorShape, directory::DIMS));
-            }
-            if let Some((code, at)) = weights::wrong_value(dtype, self.container.payload(index)) {
-                let at = self.container.payload_offset(index).saturating_add(at);
-                return Err(Error::new(code).at(at).entry(index as u32));
-            }
+        for_each_tensor(&self.config, &mut |spec| {
+            self.check_tensor(index, spec).map_err(|error| error.entry(index as u32))?;
             index = index.saturating_add(1);
-        }
+            Ok(())
+        })?;
         if index != self.container.header().tensor_count as usize {
             let at = self.container.entry_offset(index as u32);
             return Err(Error::new(Code::UnexpectedTensor).at(at).entry(index as u32));
         }
         Ok(())
+    }
+
+    /// Checks the tensor of entry `index`. An error still lacks the index.
+    fn check_tensor(&self, index: usize, spec: &TensorSpec) -> Result<(), Error> {
+        let entry = self.container.entry_offset(index as u32);
+        let fail = |code, field: usize| Err(Error::new(code).at(entry.saturating_add(field as u64)));
+        let hash = spec.name_hash();
+        if self.container.name_hash(index) != hash {
+            return Err(wrong_entry(&self.container, index, hash));
+        }
+        let Some(dtype) = self.container.dtype(index).filter(|dtype| spec.admits(*dtype)) else {
+            return fail(Code::TensorDType, directory::DTYPE);
+        };
+        // A vector has no columns and a matrix has some, so that this settles the rank.
+        if self.container.shape(index) != [spec.rows, spec.cols] {
+            return fail(Code::TensorShape, directory::DIMS);
+        }
+        weights::check_values(dtype, self.container.payload(index), self.container.payload_offset(index))
     }
 
     /// The file's structure.

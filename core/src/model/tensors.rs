@@ -3,6 +3,7 @@
 use super::config::{Config, QkNorm, biases, norms};
 use crate::bytes::line;
 use crate::container::{DType, Fnv};
+use crate::error::Error;
 use core::fmt;
 
 /// A tensor of a layer, in the order of the file.
@@ -194,22 +195,20 @@ impl fmt::Display for TensorSpec {
     }
 }
 
-/// Every tensor of a model of this configuration, in the order of the file.
-pub fn tensors(config: &Config) -> impl Iterator<Item = TensorSpec> + use<'_> {
-    let alone = |suffix, cols| Some(TensorSpec { layer: None, suffix, rows: config.vocab_size, cols });
-    let norm = Some(TensorSpec { layer: None, suffix: FINAL_NORM, rows: config.hidden_size, cols: 0 });
-    let roles = config.layer_count.saturating_mul(Role::ALL.len());
-    let last = roles.saturating_add(2);
-    // One number counts them all: the embedding, every role of every layer whether it is there or not, and the rest.
-    (0..=last).filter_map(move |number| match number.checked_sub(1) {
-        None => alone(EMBEDDING, config.hidden_size),
-        Some(place) if place < roles => {
-            let role = Role::ALL.get(place % Role::ALL.len())?;
-            let [rows, cols] = role.shape(config)?;
-            let layer = Some((place / Role::ALL.len()) as u32);
-            Some(TensorSpec { layer, suffix: role.suffix(), rows, cols })
+/// Visits every tensor of a model of this configuration, in the order of the file, until one fails.
+///
+/// # Errors
+/// That of the visit.
+pub fn for_each_tensor(config: &Config, visit: &mut dyn FnMut(&TensorSpec) -> Result<(), Error>) -> Result<(), Error> {
+    let alone = |suffix, rows, cols| TensorSpec { layer: None, suffix, rows, cols };
+    visit(&alone(EMBEDDING, config.vocab_size, config.hidden_size))?;
+    for layer in 0..config.layer_count {
+        for role in Role::ALL {
+            if let Some([rows, cols]) = role.shape(config) {
+                visit(&TensorSpec { layer: Some(layer as u32), suffix: role.suffix(), rows, cols })?;
+            }
         }
-        Some(place) if place == roles => norm,
-        Some(_) => alone(HEAD, config.hidden_size).filter(|_| !config.tied),
-    })
+    }
+    visit(&alone(FINAL_NORM, config.hidden_size, 0))?;
+    if config.tied { Ok(()) } else { visit(&alone(HEAD, config.vocab_size, config.hidden_size)) }
 }

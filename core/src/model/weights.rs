@@ -4,7 +4,7 @@ use super::tensors::Role;
 use super::{Linear, Matrix, Model};
 use crate::bytes::rows;
 use crate::container::{DType, RESERVED};
-use crate::error::Code;
+use crate::error::{Code, Error};
 
 /// The weights of one layer, by their roles.
 #[derive(Clone, Copy, Debug)]
@@ -77,22 +77,35 @@ impl<'a> Model<'a> {
     }
 }
 
-/// Refuses values that are not finite: floats of f32 payloads, scales and minimums of groups.
-/// Gives the offset in the payload.
-pub(super) fn wrong_value(dtype: DType, payload: &[u8]) -> Option<(Code, u64)> {
+/// Refuses values that are not finite: floats of f32 payloads, scales and minimums of groups. The payload stands at `base` in
+/// the file.
+///
+/// # Errors
+/// `WeightNotFinite` or `ScaleNotFinite`, with the offset of the first.
+pub(super) fn check_values(dtype: DType, payload: &[u8], base: u64) -> Result<(), Error> {
+    let fail = |code, at: usize| Err(Error::new(code).at(base.saturating_add(at as u64)));
     let group_bytes = dtype.group_bytes();
     if group_bytes == 0 {
-        let Ok(words) = bytemuck::try_cast_slice::<_, u32>(payload) else { return Some((Code::ModelMisaligned, 0)) };
+        let Ok(words) = bytemuck::try_cast_slice::<_, u32>(payload) else { return fail(Code::ModelMisaligned, 0) };
         let infinite = |word: &u32| word & 0x7f80_0000 == 0x7f80_0000;
+        let mut first = 0usize;
         // Pieces keep the search vectorised.
-        let piece = words.chunks(1024).position(|piece| piece.iter().fold(false, |any, word| any | infinite(word)))?;
-        let first = piece.saturating_mul(1024);
-        let at = first.saturating_add(words.iter().skip(first).position(infinite).unwrap_or(0));
-        return Some((Code::WeightNotFinite, (at as u64).saturating_mul(4)));
+        for piece in words.chunks(1024) {
+            if piece.iter().fold(false, |any, word| any | infinite(word)) {
+                let at = first.saturating_add(piece.iter().position(infinite).unwrap_or(0));
+                return fail(Code::WeightNotFinite, at.saturating_mul(4));
+            }
+            first = first.saturating_add(piece.len());
+        }
+        return Ok(());
     }
     let infinite = |scale: &[u8; 2]| u16::from_le_bytes(*scale) & 0x7c00 == 0x7c00;
-    let scales = |group: &'_ [u8]| group.as_chunks::<2>().0.iter().take(dtype.group_scales()).position(infinite);
-    let (group, scale) = rows(payload, group_bytes).map(scales).enumerate().find_map(|(i, at)| Some((i, at?)))?;
-    let at = (group as u64).saturating_mul(group_bytes as u64).saturating_add((scale as u64).saturating_mul(2));
-    Some((Code::ScaleNotFinite, at))
+    let mut start = 0usize;
+    for group in rows(payload, group_bytes) {
+        if let Some(at) = group.as_chunks::<2>().0.iter().take(dtype.group_scales()).position(infinite) {
+            return fail(Code::ScaleNotFinite, start.saturating_add(at.saturating_mul(2)));
+        }
+        start = start.saturating_add(group_bytes);
+    }
+    Ok(())
 }

@@ -3,7 +3,7 @@
 use crate::Block64;
 use crate::container::{DType, Entry, Fnv, Header, RESERVED, align_up, checksum, header};
 use crate::model::config::{Config, norms};
-use crate::model::tensors::tensors;
+use crate::model::tensors::for_each_tensor;
 use crate::model::{Activation, QkNorm, SamplingDefaults};
 use std::string::{String, ToString};
 use std::vec;
@@ -139,7 +139,12 @@ impl Builder {
     pub fn build(&self) -> Aligned {
         let mut random = Random(self.seed | 1);
         let c = &self.config;
-        let specs: Vec<_> = tensors(c).collect();
+        let mut specs = Vec::new();
+        for_each_tensor(c, &mut |spec| {
+            specs.push(*spec);
+            Ok(())
+        })
+        .unwrap();
         let mut names = vec![];
         for name in RESERVED.iter().map(|n| n.to_string()).chain(specs.iter().map(|s| s.to_string())) {
             names.extend((name.len() as u16).to_le_bytes());
