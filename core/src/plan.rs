@@ -107,7 +107,7 @@ impl Plan {
 
     /// What a pass of so many of the batch's tokens works in.
     pub(crate) fn for_tokens(&self, tokens: usize) -> Self {
-        let mut plan = *self;
+        let mut plan = Self { batch: tokens, ..*self };
         // From here on, counts are a multiple of the batch.
         for count in plan.counts.iter_mut().skip(Region::Hidden as usize) {
             *count = (*count / self.batch.max(1)).saturating_mul(tokens);

@@ -32,9 +32,10 @@ impl Pass<'_, '_> {
         let (wq, wk) = (layer.linear(Role::Wq), layer.linear(Role::Wk));
         let products = [Product::new(&wq, queries), Product::new(&wk, fresh)];
         self.linear(self.tokens, normed, codes, steps, &products)?;
-        for (norm, x, size) in
-            [(layer.norm(Role::QNorm), &mut **queries, config.query_size()), (layer.norm(Role::KNorm), &mut *fresh, kv_size)]
-        {
+        for (norm, x, size) in [
+            (layer.norm(Role::QNorm), &mut **queries, config.query_size()),
+            (layer.norm(Role::KNorm), &mut *fresh, kv_size),
+        ] {
             self.norm(x, norm);
             self.rotate(index, cos, sin, x, size);
         }
