@@ -41,9 +41,12 @@ const run = (path, args, count) =>
   JSON.parse(native(['run', path, '--json', '-p', TEXTS[1], '-n', String(count), '--ignore-eos', '--seed', SEED, ...args]));
 const ids = (path, args, count) => run(path, args, count).ids;
 
-/** What a report says that is the same everywhere: nothing of this host, its times and its memory. */
-const deterministic = ({ transaction_id, performance_metrics, host, generation_stage: { peak_memory_bytes, ...stage }, ...report }) =>
-  ({ ...report, generation_stage: stage });
+/** What a report says that is the same everywhere: nothing of this host, its times, its memory and threads, and what the run before left. */
+function deterministic({ transaction_id, performance_metrics, host, ...report }) {
+  const { peak_memory_bytes, ...generation_stage } = report.generation_stage;
+  const { scratch_bytes, reused_tokens, ...memory } = report.memory;
+  return { ...report, generation_stage, memory };
+}
 
 const optionsOf = (at) => ({ ...PROFILES[at][0], seed: Number(SEED), maxTokens: PROFILES[at][2], ignoreEos: true, logprobs: false });
 const LIMIT = 2 ** 31 - 1;
