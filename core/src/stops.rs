@@ -77,17 +77,17 @@ impl LoopDetector {
     /// the end at least `repetitions` times.
     pub fn push(&mut self, id: u32, max_period: u32, repetitions: u32) -> Option<Loop> {
         let mut found = None;
-        // recent[0] is the token before this one, so it has period 1.
-        for ((period, run), &before) in (1u32..).zip(self.runs.iter_mut()).zip(&self.recent) {
-            *run = if period <= self.len && before == id { run.saturating_add(1) } else { 0 };
-            let times = run.checked_div(period).unwrap_or(0).saturating_add(1);
+        let mut newer = id;
+        // recent[0] is the token before this one, so it has period 1. Each moves on once it is looked at.
+        for at in 0..MAX_PERIOD {
+            let (Some(run), Some(before)) = (self.runs.get_mut(at), self.recent.get_mut(at)) else { break };
+            let period = at as u32 + 1;
+            *run = if period <= self.len && *before == id { run.saturating_add(1) } else { 0 };
+            core::mem::swap(before, &mut newer);
+            let times = (*run / period).wrapping_add(1);
             if found.is_none() && period <= max_period && times >= repetitions.max(2) {
                 found = Some(Loop { period, repetitions: times });
             }
-        }
-        let mut newer = id;
-        for slot in &mut self.recent {
-            core::mem::swap(slot, &mut newer);
         }
         self.len = self.len.saturating_add(1);
         found

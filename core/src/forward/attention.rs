@@ -32,13 +32,10 @@ impl Pass<'_, '_> {
         let (wq, wk) = (layer.linear(Role::Wq), layer.linear(Role::Wk));
         let products = [Product::new(&wq, queries), Product::new(&wk, fresh)];
         self.linear(self.tokens, normed, codes, steps, &products)?;
-        for (norm, x, size) in [
-            (layer.norm(Role::QNorm), &mut **queries, config.query_size()),
-            (layer.norm(Role::KNorm), &mut *fresh, kv_size),
-        ] {
-            self.norm(x, norm);
-            self.rotate(index, cos, sin, x, size);
-        }
+        self.norm(queries, layer.norm(Role::QNorm));
+        self.norm(fresh, layer.norm(Role::KNorm));
+        self.rotate(index, cos, sin, queries, config.query_size());
+        self.rotate(index, cos, sin, fresh, kv_size);
         store(keys, head_len, self.position, fresh, kv_size, config.head_dim);
         self.linear(self.tokens, normed, codes, steps, &[Product::new(&layer.linear(Role::Wv), fresh)])?;
         store(values, head_len, self.position, fresh, kv_size, config.head_dim);
@@ -50,6 +47,7 @@ impl Pass<'_, '_> {
     }
 
     /// Rotates the heads of `x`, `[tokens, size]`, as layer `index` does.
+    #[cfg_attr(target_arch = "wasm32", inline(never))]
     fn rotate(&self, index: usize, cos: &[f32], sin: &[f32], x: &mut [f32], size: usize) {
         let rope = &self.model.rope;
         let Some(table) = rope.table_index(index) else { return };

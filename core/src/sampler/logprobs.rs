@@ -26,14 +26,16 @@ impl Sampler<'_> {
     /// # Errors
     /// Logits of another length than the vocabulary.
     pub fn logprobs(&mut self, logits: &[f32], top: &mut [LogProb]) -> Result<f64, Error> {
-        let Some(&first) = logits.first() else { return Err(Error::new(Code::LogitsLength)) };
+        if logits.is_empty() {
+            return Err(Error::new(Code::LogitsLength));
+        }
         self.check(logits, None)?;
         let Self { config, marks, bias, .. } = self;
         let scores = Scores { logits, marks, bias, allowed: None, banning: 0, adjusting: 0, config };
-        let best = f64::from(logits.iter().fold(first, |best, &x| if x > best { x } else { best }));
+        let selected = select(self.pool, &scores, top.len().clamp(1, super::MAX_CANDIDATES));
+        let best = self.pool.first().map_or(0.0, |best| best.score);
         let mass = Rest { scores: &scores, best, temperature: 1.0, last: None }.mass(self.isa);
         let denominator = best + log(mass.total);
-        let selected = select(self.pool, &scores, top.len().clamp(1, super::MAX_CANDIDATES));
         for (slot, c) in top.iter_mut().zip(self.pool.iter().take(selected.len)) {
             *slot = LogProb { id: c.id, logprob: c.score - denominator };
         }

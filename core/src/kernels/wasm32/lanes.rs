@@ -11,11 +11,8 @@ pub struct SimdLanes(v128);
 /// Up to three values, the rest +0.0.
 #[inline(never)]
 fn load_tail(from: &[f32]) -> v128 {
-    let mut lanes = [0.0f32; 4];
-    for (to, from) in lanes.iter_mut().zip(from) {
-        *to = *from;
-    }
-    load(&lanes)
+    let [first, ..] = tail_registers(from);
+    first
 }
 
 #[inline(never)]
