@@ -85,14 +85,18 @@ pub fn encode_all(x: &[f32], cols: usize, codes: &mut [i16], steps: &mut [Step])
             if let Some(to) = steps.get_mut(at.wrapping_add(lane)) {
                 *to = step;
             }
-            let mut place = at.wrapping_mul(BLOCK_COLS / 2).wrapping_add(lane);
-            for [c0, c1, c2, c3] in natural.as_chunks::<4>().0 {
-                for pair in [[*c0, *c2], [*c1, *c3]] {
-                    if let Some(to) = pairs.get_mut(place) {
-                        *to = pair;
-                    }
-                    place = place.wrapping_add(width);
+            for columns in natural.as_chunks_mut::<4>().0 {
+                let [c0, c1, c2, c3] = *columns;
+                *columns = [c0, c2, c1, c3];
+            }
+            let to = pairs.get_mut(at.wrapping_mul(BLOCK_COLS / 2).wrapping_add(lane)..).unwrap_or(&mut []);
+            if width > 1 {
+                for (to, pair) in to.iter_mut().step_by(TILE).zip(natural.as_chunks().0) {
+                    *to = *pair;
                 }
+            } else if let Some(to) = to.as_flattened_mut().first_chunk_mut() {
+                // A token alone has its pairs one behind the other.
+                *to = natural;
             }
             at = at.wrapping_add(width);
         }

@@ -54,9 +54,9 @@ impl<'a> Quantised<'a> {
     /// The blocks of row group `index`; empty beyond the last.
     #[inline(always)]
     fn row_group(&self, index: usize) -> &'a [u8] {
-        let len = self.blocks.wrapping_mul(self.group_bytes);
-        let start = index.wrapping_mul(len);
-        self.data.get(start..start.wrapping_add(len)).unwrap_or(&[])
+        let len = self.blocks.saturating_mul(self.group_bytes);
+        let start = index.saturating_mul(len);
+        self.data.get(start..start.saturating_add(len)).unwrap_or(&[])
     }
 }
 
@@ -92,14 +92,14 @@ impl Tile<'_> {
     #[cfg_attr(target_arch = "wasm32", inline(never))]
     #[allow(unsafe_code)]
     fn put(&self, token: usize, group: usize, values: &[f32; GROUP_ROWS]) {
-        let row = group.wrapping_mul(GROUP_ROWS);
+        let row = group.saturating_mul(GROUP_ROWS);
         let len = self.rows.saturating_sub(row).min(GROUP_ROWS);
         if token >= self.tokens || len == 0 {
             return;
         }
         // SAFETY: each row group belongs to one part, and a part writes it alone, one token after the other; the
         // results of different (token, row group) pairs do not overlap.
-        let to = unsafe { self.out.range(token.wrapping_mul(self.rows).wrapping_add(row), len) };
+        let to = unsafe { self.out.range(token.saturating_mul(self.rows).saturating_add(row), len) };
         for (to, value) in to.iter_mut().zip(values) {
             *to = *value;
         }

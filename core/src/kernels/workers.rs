@@ -78,17 +78,16 @@ impl<'a, T> Shared<'a, T> {
         self.len
     }
 
-    /// What there is of `slice[start..start + len]`.
+    /// `slice[start..start + len]`, or an empty slice where that is no range of it.
     ///
     /// # Safety
     /// No two live results may overlap.
     #[inline(always)]
     #[allow(unsafe_code, clippy::mut_from_ref)]
     pub(crate) unsafe fn range(&self, start: usize, len: usize) -> &mut [T] {
-        if start >= self.len {
+        if start.checked_add(len).is_none_or(|end| end > self.len) {
             return &mut [];
         }
-        let len = len.min(self.len.wrapping_sub(start));
         // SAFETY: the range lies inside the slice this was made from, which is borrowed for 'a; the caller sees to
         // it that nothing else refers to these elements.
         unsafe { core::slice::from_raw_parts_mut(self.start.add(start), len) }
@@ -110,8 +109,11 @@ pub fn for_each_row<A: Send, B: Send>(
     let parts = self::count(workers).clamp(1, count.max(1));
     run(workers, parts, |part| {
         for i in share(count, parts, part) {
+            let (a_start, b_start) = (i.wrapping_mul(a_len), i.wrapping_mul(b_len));
+            let a_len = a_len.min(a.len().wrapping_sub(a_start));
+            let b_len = b_len.min(b.len().wrapping_sub(b_start));
             // SAFETY: row i is taken by the one part whose share holds i, and `Workers` runs each part once.
-            let (a, b) = unsafe { (a.range(i.wrapping_mul(a_len), a_len), b.range(i.wrapping_mul(b_len), b_len)) };
+            let (a, b) = unsafe { (a.range(a_start, a_len), b.range(b_start, b_len)) };
             job(i, a, b);
         }
     });
