@@ -57,8 +57,7 @@ impl Error {
 
     /// The condition.
     pub fn code(self) -> Code {
-        let number = self.number();
-        Code::ALL.iter().copied().find(|&code| code as u32 == number).unwrap_or(Code::NullPointer)
+        Code::numbered(self.number()).unwrap_or(Code::NullPointer)
     }
 
     /// Whether this is the condition.
@@ -169,6 +168,11 @@ const fn begins_run(at: usize) -> bool {
 }
 
 impl Code {
+    /// The condition with this number.
+    pub fn numbered(number: u32) -> Option<Self> {
+        Self::ALL.iter().copied().find(|&code| code as u32 == number)
+    }
+
     /// The name as it stands in `SPEC.md`.
     pub fn name(self) -> &'static str {
         line(NAMES, Self::ALL.iter().take_while(|&&code| code != self).count())

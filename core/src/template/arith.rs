@@ -1,146 +1,96 @@
-//! Operators.
+//! Operators on numbers and texts. On all else the library's functions do them.
 
 use super::Fail;
-use super::op::{binary, compare, hook};
+use super::op::binary;
 use super::text::find;
 use super::value::{self, Value};
 use super::vm::Vm;
-use crate::error::Code;
 use core::cmp::Ordering;
 
+/// Orderings (1 less, 2 equal, 4 greater) for which a comparison holds, from `binary::EQ` to `binary::GE`.
+const HOLDS: [u8; 5] = [2, 1, 3, 4, 6];
+
 impl Vm<'_> {
-    pub(super) fn sign(&mut self, item: Value, negative: bool) -> Result<Value, Fail> {
-        let result = match item.kind() {
-            value::FLOAT if negative => self.float(-self.float_of(item))?,
-            value::FLOAT => item,
-            value::BOOL..=value::WIDE => {
-                let number = self.int_of(item);
-                let negated = self.need(number.checked_neg(), Code::TemplateOverflow)?;
-                self.integer(if negative { negated } else { number })?
-            }
-            _ if item.is_undefined() => return self.fail(Self::misuse(item)),
-            _ => return self.fail(Code::TemplateTypeError),
-        };
-        Ok(result.flagged(item.flags()))
-    }
-
-    /// Two values to one, popped and pushed; or the library's function that does it begins.
-    pub(super) fn binary(&mut self, which: u8) -> Result<(), Fail> {
-        let (b, a) = (self.pop(), self.pop());
-        let flags = (a.flags() | b.flags()) & value::CONTENT;
+    /// Two values to one; missing when the machine does not do it itself.
+    pub(super) fn binary(&mut self, which: u8, a: Value, b: Value) -> Result<Value, Fail> {
         let (left, right) = (a.kind(), b.kind());
-        if left == value::STR && which == binary::MOD {
-            return self.hook(hook::PERCENT, a, b);
-        }
-        if a.is_undefined() || b.is_undefined() {
-            return self.fail(Self::misuse(if a.is_undefined() { a } else { b }));
-        }
-        let result = if a.is_number() && b.is_number() {
-            if left == value::FLOAT || right == value::FLOAT {
-                self.float_binary(which, self.float_of(a), self.float_of(b))?
+        let numbers = a.is_number() && b.is_number();
+        let texts = left == value::STR && right == value::STR;
+        if let Some(holds) = HOLDS.get(which.wrapping_sub(binary::EQ) as usize).filter(|_| which >= binary::EQ) {
+            let order = if numbers {
+                self.numeric(a, b)
+            } else if texts {
+                self.charge(a.len().min(b.len()) / 16)?;
+                Some(self.text.of(a).cmp(self.text.of(b)))
+            } else if which == binary::EQ {
+                let alike = a.flagged(0) == b.flagged(0);
+                if !alike && left == right && matches!(left, value::LIST | value::TUPLE | value::DICT | value::RANGE) {
+                    return Ok(Value::of(value::MISSING));
+                }
+                return Ok(Value::bool(alike));
             } else {
-                self.int_binary(which, self.int_of(a), self.int_of(b))?
-            }
-        } else if which == binary::MUL && b.is_integer() {
-            return self.repeat(a, self.int_of(b));
-        } else if which == binary::MUL && a.is_integer() {
-            return self.repeat(b, self.int_of(a));
-        } else if which != binary::ADD || left != right {
-            return self.fail(Code::TemplateTypeError);
-        } else if left == value::STR {
-            if (a.flags() | b.flags()) & value::MARKUP != 0 {
-                return self.hook(hook::ADD_MARKUP, a, b);
-            }
-            self.charge(b.len() / 4)?;
-            self.text.concat(a, b)?
-        } else if matches!(left, value::LIST | value::TUPLE) {
-            let at = self.alloc(a.len())?;
-            let more = self.alloc(b.len())?;
-            self.move_heap(a.at(), at, a.len());
-            self.move_heap(b.at(), more, b.len());
-            Value::new(left, at, a.len().wrapping_add(b.len()))
+                return Ok(Value::of(value::MISSING));
+            };
+            // Nothing holds between a NaN and a number.
+            return Ok(Value::bool(order.is_some_and(|order| holds >> (order as i8 + 1) & 1 != 0)));
+        }
+        if which == binary::IN {
+            return self.contains(b, a);
+        }
+        let result = if texts && which == binary::ADD && (a.flags() | b.flags()) & value::MARKUP == 0 {
+            self.concat(2)?
+        } else if !numbers {
+            Value::of(value::MISSING)
+        } else if left == value::FLOAT || right == value::FLOAT {
+            let (x, y) = (self.float_of(a), self.float_of(b));
+            let result = match which {
+                binary::ADD => x + y,
+                binary::SUB => x - y,
+                binary::MUL => x * y,
+                binary::DIV if y != 0.0 => x / y,
+                _ => return Ok(Value::of(value::MISSING)),
+            };
+            self.float(result)?
         } else {
-            return self.fail(Code::TemplateTypeError);
-        };
-        self.push(result.flagged(flags))
-    }
-
-    fn repeat(&mut self, item: Value, times: i64) -> Result<(), Fail> {
-        // Either memory is shorter than 2^28.
-        let times = if item.len() == 0 { 0 } else { times.clamp(0, 1 << value::FIELD) as usize };
-        let total = item.len().saturating_mul(times);
-        self.charge(total / 4)?;
-        let result = match item.kind() {
-            value::STR => {
-                let mark = self.text.used();
-                for _ in 0..times {
-                    self.text.push_str(item)?;
-                }
-                self.text.since(mark)
+            let (x, y) = (self.int_of(a), self.int_of(b));
+            let whole = match which {
+                binary::ADD => x.checked_add(y),
+                binary::SUB => x.checked_sub(y),
+                binary::MUL => x.checked_mul(y),
+                binary::FLOORDIV | binary::MOD => x.checked_div(y).map(|quotient| {
+                    let rest = x.wrapping_sub(quotient.wrapping_mul(y));
+                    // Python rounds down, so that the rest has the sign of the divisor.
+                    let down = rest != 0 && (rest ^ y) < 0;
+                    match which {
+                        binary::FLOORDIV => quotient.wrapping_sub(down as i64),
+                        _ if down => rest.wrapping_add(y),
+                        _ => rest,
+                    }
+                }),
+                _ => None,
+            };
+            match whole {
+                Some(whole) => self.integer(whole)?,
+                None => return Ok(Value::of(value::MISSING)),
             }
-            value::LIST | value::TUPLE => {
-                let at = self.alloc(total)?;
-                for time in 0..times {
-                    self.move_heap(item.at(), at.wrapping_add(time.wrapping_mul(item.len())), item.len());
-                }
-                Value::new(item.kind(), at, total)
-            }
-            _ => return self.fail(Code::TemplateTypeError),
         };
-        self.push(result.flagged(item.flags()))
+        Ok(result.flagged((a.flags() | b.flags()) & value::CONTENT))
     }
 
-    fn int_binary(&mut self, which: u8, a: i64, b: i64) -> Result<Value, Fail> {
-        let whole = match which {
-            binary::ADD => a.checked_add(b),
-            binary::SUB => a.checked_sub(b),
-            binary::MUL => a.checked_mul(b),
-            binary::FLOORDIV | binary::MOD | binary::DIV if b == 0 => return self.fail(Code::TemplateZeroDivision),
-            binary::DIV => {
-                // Python divides exactly; beyond 2^53 the operands would round first.
-                if (a.unsigned_abs() | b.unsigned_abs()) >> 53 != 0 {
-                    return self.fail(Code::TemplateOverflow);
-                }
-                return self.float(a as f64 / b as f64);
-            }
-            binary::FLOORDIV | binary::MOD => a.checked_div(b).zip(a.checked_rem(b)).map(|(quotient, rest)| {
-                let down = rest != 0 && (rest < 0) != (b < 0);
-                match (which, down) {
-                    (binary::FLOORDIV, _) => quotient.wrapping_sub(down as i64),
-                    (_, true) => rest.wrapping_add(b),
-                    _ => rest,
-                }
-            }),
-            _ => u32::try_from(b).ok().and_then(|exponent| a.checked_pow(exponent)),
-        };
-        let whole = self.need(whole, Code::TemplateOverflow)?;
-        self.integer(whole)
-    }
-
-    fn float_binary(&mut self, which: u8, a: f64, b: f64) -> Result<Value, Fail> {
-        let result = match which {
-            binary::ADD => a + b,
-            binary::SUB => a - b,
-            binary::MUL => a * b,
-            binary::DIV if b == 0.0 => return self.fail(Code::TemplateZeroDivision),
-            binary::DIV => a / b,
-            _ => return self.fail(Code::TemplateUnsupported),
-        };
-        self.float(result)
-    }
-
-    /// The top `count` values as one string.
+    /// The top `count` values of the stack, where they stay, as one string.
     pub(super) fn concat(&mut self, count: usize) -> Result<Value, Fail> {
         let first = self.sp.wrapping_sub(count);
-        let mut result = self.text.since(self.text.used());
+        let mut mark = self.text.used();
         for index in first..self.sp {
             let item = self.load(index);
             self.charge(item.weight() / 4)?;
-            let item = self.string_of(item)?;
-            result = if index == first { item } else { self.text.concat(result, item)? };
+            // What already stands at the end stays there, so that text grown piece by piece costs what it is long.
+            match self.text.start_at_end(item) {
+                Some(start) if index == first => mark = start,
+                _ => self.print(item)?,
+            }
         }
-        self.sp = first;
-        Ok(result.flagged(0))
+        Ok(self.text.since(mark))
     }
 
     /// Python's `str` as a string value.
@@ -162,124 +112,21 @@ impl Vm<'_> {
         }
     }
 
-    /// Python's `==`.
-    pub(super) fn equal(&mut self, a: Value, b: Value) -> Result<bool, Fail> {
-        let floor = self.sp;
-        self.push(a)?;
-        self.push(b)?;
-        let mut equal = true;
-        while equal && self.sp > floor {
-            self.charge(1)?;
-            let (b, a) = (self.pop(), self.pop());
-            match (a.kind(), b.kind()) {
-                (value::LIST, value::LIST) | (value::TUPLE, value::TUPLE) => {
-                    equal = a.len() == b.len();
-                    if !equal || a.at() == b.at() {
-                        continue;
-                    }
-                    for index in 0..a.len() {
-                        self.push(self.entry(a, index))?;
-                        self.push(self.entry(b, index))?;
-                    }
-                }
-                (value::DICT, value::DICT) => {
-                    equal = a.len() == b.len();
-                    for index in 0..if equal { a.len() } else { 0 } {
-                        let key = self.entry(a, index);
-                        let Some(slot) = self.dict_find(b, key)? else {
-                            equal = false;
-                            break;
-                        };
-                        self.push(self.load(a.at().wrapping_add(2 * index).wrapping_add(1)))?;
-                        self.push(self.load(slot.wrapping_add(1)))?;
-                    }
-                }
-                (value::RANGE, value::RANGE) => {
-                    let ends = |range: Value| (self.entry(range, 0), self.entry(range, 1));
-                    equal = a.len() == b.len() && (a.len() == 0 || ends(a) == ends(b));
-                }
-                _ => equal = self.same(a, b),
-            }
-        }
-        self.sp = floor;
-        Ok(equal)
-    }
-
-    /// Order of two values; `None` when one is NaN.
-    pub(super) fn order(&mut self, a: Value, b: Value) -> Result<Option<Ordering>, Fail> {
-        let (mut a, mut b) = (a, b);
-        loop {
-            self.charge(1)?;
-            if a.is_number() && b.is_number() {
-                return Ok(self.numeric(a, b));
-            }
-            match (a.kind(), b.kind()) {
-                (value::STR, value::STR) => {
-                    self.charge(a.len().min(b.len()) / 16)?;
-                    return Ok(Some(self.text.of(a).cmp(self.text.of(b))));
-                }
-                (value::LIST, value::LIST) | (value::TUPLE, value::TUPLE) => {
-                    let mut differs = None;
-                    for index in 0..a.len().min(b.len()) {
-                        let (x, y) = (self.entry(a, index), self.entry(b, index));
-                        if !self.equal(x, y)? {
-                            differs = Some((x, y));
-                            break;
-                        }
-                    }
-                    match differs {
-                        Some(pair) => (a, b) = pair,
-                        None => return Ok(Some(a.len().cmp(&b.len()))),
-                    }
-                }
-                _ if a.is_undefined() || b.is_undefined() => {
-                    return self.fail(Self::misuse(if a.is_undefined() { a } else { b }));
-                }
-                _ => return self.fail(Code::TemplateTypeError),
-            }
-        }
-    }
-
-    pub(super) fn compare(&mut self, which: u8, a: Value, b: Value) -> Result<bool, Fail> {
-        match which {
-            compare::EQ | compare::NE => {
-                self.charge(a.weight() / 64)?;
-                Ok(self.equal(a, b)? == (which == compare::EQ))
-            }
-            compare::IN | compare::NOT_IN => Ok(self.contains(b, a)? == (which == compare::IN)),
-            _ => {
-                let order = self.order(a, b)?;
-                Ok(match which {
-                    compare::LT => order == Some(Ordering::Less),
-                    compare::LE => matches!(order, Some(Ordering::Less | Ordering::Equal)),
-                    compare::GT => order == Some(Ordering::Greater),
-                    _ => matches!(order, Some(Ordering::Greater | Ordering::Equal)),
-                })
-            }
-        }
-    }
-
-    fn contains(&mut self, container: Value, item: Value) -> Result<bool, Fail> {
-        match container.kind() {
-            value::STR => {
-                if item.kind() != value::STR {
-                    return self.fail(Code::TemplateTypeError);
-                }
+    /// Whether a container holds an item; missing when the machine does not know itself.
+    fn contains(&mut self, container: Value, item: Value) -> Result<Value, Fail> {
+        let found = match container.kind() {
+            value::STR if item.kind() == value::STR => {
                 self.charge((container.len() / 32).saturating_mul(item.len() / 16 + 1))?;
-                Ok(find(self.text.of(container), self.text.of(item), 0).is_some())
+                find(self.text.of(container), self.text.of(item), 0, false)
             }
-            value::DICT | value::KEYS => Ok(self.dict_find(container, item)?.is_some()),
-            _ => {
-                let source = self.iterable(container)?;
-                for index in 0..self.length(source).unwrap_or(0) {
-                    let entry = self.entry(source, index);
-                    if self.equal(entry, item)? {
-                        return Ok(true);
-                    }
-                }
-                Ok(false)
+            value::DICT | value::KEYS => self.dict_find(container, item)?,
+            value::LIST | value::TUPLE if item.kind() <= value::STR => {
+                self.charge(container.len() / 8)?;
+                self.find_same(container, 1, item)
             }
-        }
+            _ => return Ok(Value::of(value::MISSING)),
+        };
+        Ok(Value::bool(found.is_some()))
     }
 
     /// Order of two numbers, exact also between integers and floats.

@@ -1,8 +1,9 @@
 //! Calls of functions: those of the template, those of the library, and methods, which are the library's too.
 
-use super::Fail;
+use super::op::takes;
 use super::value::{self, Value};
 use super::vm::Vm;
+use super::{Fail, u16_at, u32_at};
 use crate::error::Code;
 
 /// The arguments of a call: where they stand on the stack, how many positional ones and how many pairs of name and value.
@@ -15,16 +16,18 @@ struct Args {
     restore: usize,
 }
 
+/// Number of positional arguments: as many as there are parameters, on top of the stack.
+const ALL: usize = usize::MAX;
+/// Values of a function's record below its slots: where to go on, how far the stack is dropped, the enclosing function.
+const RECORD: usize = 3;
+
 impl Vm<'_> {
     /// On the stack: object, callee, positional arguments, pairs of name and value. Begins the function.
     pub(super) fn call(&mut self, positional: usize, named: usize, spread: bool) -> Result<(), Fail> {
         let mut positional = positional;
         if spread {
-            if named > 0 {
-                return self.fail(Code::TemplateUnsupported);
-            }
+            // The library made it a list.
             let more = self.pop();
-            let more = self.listed(more)?;
             for index in 0..more.len() {
                 self.push(self.entry(more, index))?;
             }
@@ -45,74 +48,119 @@ impl Vm<'_> {
                 // The object is the first argument: it takes the callee's place.
                 let object = match callee.at() {
                     0 => self.load(restore),
-                    at => self.load(at.wrapping_sub(1)),
+                    at => self.load(at),
                 };
                 args.first = first.wrapping_sub(1);
                 args.positional = positional.wrapping_add(1);
                 self.store(args.first, object);
             }
-            _ if callee.is_undefined() => return self.fail(Self::misuse(callee)),
-            _ => return self.fail(Code::TemplateTypeError),
+            _ => return Err(self.refuse(callee)),
         }
-        self.begin_function(function, callee, args)
+        self.enter(function, callee, args)
     }
 
     /// Begins a function of the library that finds all its parameters on the stack.
     pub(super) fn library(&mut self, function: usize) -> Result<(), Fail> {
-        let positional = self.program.macro_at(function).map_or(0, |def| def.params);
-        let first = self.sp.wrapping_sub(positional);
-        self.begin_function(function, Value::of(value::MARK), Args { first, positional, named: 0, restore: first })
+        self.enter(function, Value::of(value::MARK), Args { first: 0, positional: ALL, named: 0, restore: 0 })
     }
 
-    /// Begins the library's function for an operator.
-    pub(super) fn hook(&mut self, number: usize, a: Value, b: Value) -> Result<(), Fail> {
-        self.push(a)?;
-        self.push(b)?;
-        self.library(super::u16_at(self.program.hooks, number).unwrap_or(0) as usize)
+    /// Begins the function that gives an attribute of the loop on top of the stack.
+    pub(super) fn get(&mut self, function: usize) -> Result<(), Fail> {
+        let first = self.sp.wrapping_sub(1);
+        self.enter(function, Value::of(value::MARK), Args { first, positional: 1, named: 0, restore: first })
     }
 
-    /// Begins a function: its arguments become its first slots.
-    fn begin_function(&mut self, function: usize, callee: Value, args: Args) -> Result<(), Fail> {
-        let Args { first, positional, named, restore } = args;
+    /// Begins the library's function for an operator, whose operands stand on the stack.
+    pub(super) fn operator(&mut self, which: u8) -> Result<(), Fail> {
+        self.library(u16_at(self.program.operators, which as usize).unwrap_or(u16::MAX) as usize)
+    }
+
+    /// Begins a function: record, slots, of which its arguments are the first. `link` names the function that encloses it.
+    fn enter(&mut self, function: usize, link: Value, args: Args) -> Result<(), Fail> {
         // Methods and functions that this machine lacks have a number that no function has.
-        let def = self.need(self.program.macro_at(function), Code::TemplateUnsupported)?;
-        self.enter(def.entry, def.slots, callee, restore)?;
-        let params = def.params;
-        let given = positional.min(params);
-        for slot in 0..given {
-            self.set_slot(slot, self.load(first.wrapping_add(slot)));
+        let entry = self.need(u32_at(self.program.functions, function), Code::TemplateUnsupported)?;
+        let back = Value::new(value::MARK, self.base, self.pc);
+        self.pc = entry as usize;
+        let (slots, params, flags) = (self.u16(), self.u16(), self.u8());
+        let Args { mut first, mut positional, named, mut restore } = args;
+        if positional == ALL {
+            first = self.sp.wrapping_sub(params);
+            (positional, restore) = (params, first);
         }
-        // A caller is one more parameter, by name alone.
-        let last = params.wrapping_add(def.takes_caller as usize);
-        let rest = self.sp;
+        self.serial = self.serial.wrapping_add(1);
+        self.push(back)?;
+        self.push(Value::new(value::MARK, restore, self.serial as u16 as usize))?;
+        self.push(link.seen_as(value::MARK))?;
+        self.base = self.sp;
+        for _ in 0..slots {
+            self.push(Value::of(value::MISSING))?;
+        }
+        let given = positional.min(params);
+        self.move_words(first, self.base, given);
+        // A caller is one more parameter, by name alone. The names follow in the code.
+        let last = params.wrapping_add((flags & takes::CALLER) as usize);
+        let (names, rest) = (self.pc, self.sp);
         for pair in 0..named {
             let index = first.wrapping_add(positional).wrapping_add(2 * pair);
             let (name, item) = (self.load(index), self.load(index.wrapping_add(1)));
-            let slot = (given..last).find(|&slot| {
-                let param = self.program.param(def.first_param.wrapping_add(slot));
-                self.text.of(param) == self.text.of(name)
-            });
-            match slot {
-                Some(slot) => self.set_slot(slot, item),
-                None if !def.takes_kwargs => return self.fail(Code::TemplateTypeError),
-                None => {
-                    self.push(name)?;
-                    self.push(item)?;
+            let mut taken = false;
+            self.pc = names;
+            for slot in 0..last {
+                let param = self.constant();
+                if slot >= given && self.same(param, name) {
+                    taken = true;
+                    self.set_slot(slot, item);
                 }
             }
+            if !taken {
+                if flags & takes::KWARGS == 0 {
+                    return self.fail(Code::TemplateTypeError);
+                }
+                self.push(name)?;
+                self.push(item)?;
+            }
         }
-        if def.takes_kwargs {
-            let kwargs = self.make_dict(rest)?;
+        self.pc = names.wrapping_add(2 * last);
+        if flags & takes::KWARGS != 0 {
+            let kwargs = self.make(value::DICT, self.sp.saturating_sub(rest))?;
             self.set_slot(params.wrapping_add(1), kwargs);
         }
-        if !def.takes_varargs {
-            return if positional > params { self.fail(Code::TemplateTypeError) } else { Ok(()) };
+        if flags & takes::VARARGS != 0 {
+            for index in params..positional {
+                self.push(self.load(first.wrapping_add(index)))?;
+            }
+            let varargs = self.make(value::TUPLE, positional.saturating_sub(params))?;
+            self.set_slot(params.wrapping_add(2), varargs);
+        } else if positional > params {
+            return self.fail(Code::TemplateTypeError);
         }
-        for index in params..positional {
-            self.push(self.load(first.wrapping_add(index)))?;
-        }
-        let varargs = self.make_list(value::TUPLE, positional.saturating_sub(params))?;
-        self.set_slot(params.wrapping_add(2), varargs);
         Ok(())
+    }
+
+    /// Ends a function.
+    pub(super) fn leave(&mut self) {
+        let record = self.base.wrapping_sub(RECORD);
+        let (back, mark) = (self.load(record), self.load(record.wrapping_add(1)));
+        self.pc = back.len();
+        self.base = back.at();
+        self.sp = mark.at();
+    }
+
+    /// First slot of the function that many levels outward.
+    pub(super) fn frame(&self, up: u8) -> Result<usize, Fail> {
+        let mut base = self.base;
+        for _ in 0..up {
+            base = self.live(self.load(base.wrapping_sub(1)))?;
+        }
+        Ok(base)
+    }
+
+    /// The base a link names, when that function still runs.
+    fn live(&self, link: Value) -> Result<usize, Fail> {
+        let record = self.load(link.at().wrapping_sub(2));
+        if link.at() <= self.sp && record.kind() == value::MARK && record.len() as u16 == link.len() as u16 {
+            return Ok(link.at());
+        }
+        self.fail(Code::TemplateUnsupported)
     }
 }

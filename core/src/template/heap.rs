@@ -47,7 +47,7 @@ impl Vm<'_> {
     }
 
     /// A cell of the heap with one word.
-    fn cell(&mut self, kind: u8, word: u64) -> Result<Value, Fail> {
+    pub(super) fn cell(&mut self, kind: u8, word: u64) -> Result<Value, Fail> {
         let at = self.alloc(1)?;
         if let Some(place) = self.memory.get_mut(at) {
             *place = word;
@@ -81,10 +81,9 @@ impl Vm<'_> {
         if item.kind() == value::FLOAT { f64::from_bits(self.word(item.at())) } else { self.int_of(item) as f64 }
     }
 
-    /// Copies values within the heap; the places may overlap.
-    pub(super) fn move_heap(&mut self, from: usize, to: usize, count: usize) {
-        for step in 0..count {
-            let offset = if to <= from { step } else { count.wrapping_sub(step).wrapping_sub(1) };
+    /// Copies values to a place behind them.
+    pub(super) fn move_words(&mut self, from: usize, to: usize, count: usize) {
+        for offset in 0..count {
             self.store(to.wrapping_add(offset), self.load(from.wrapping_add(offset)));
         }
     }
@@ -98,37 +97,41 @@ impl Vm<'_> {
         Ok(at)
     }
 
-    /// Moves the top `count` values of the stack into the heap.
-    pub(super) fn make_list(&mut self, kind: u8, count: usize) -> Result<Value, Fail> {
-        let at = self.alloc(count)?;
+    /// The top `count` values of the stack as one: items of a list or tuple, keys and values of a dict, pieces of a string.
+    pub(super) fn make(&mut self, kind: u8, count: usize) -> Result<Value, Fail> {
         let first = self.sp.wrapping_sub(count);
-        for index in 0..count {
-            let item = self.load(first.wrapping_add(index));
-            self.store(at.wrapping_add(index), item);
+        if kind == value::STR {
+            let text = self.concat(count);
+            self.sp = first;
+            return text;
         }
+        let at = self.alloc(count)?;
+        if kind == value::DICT {
+            return self.make_dict(at, first);
+        }
+        self.move_words(first, at, count);
         self.sp = first;
         Ok(Value::new(kind, at, count))
     }
 
-    /// Moves the pairs of key and value from `first` to the top of the stack into a dict. A key that comes again replaces
-    /// the value and keeps the place.
-    pub(super) fn make_dict(&mut self, first: usize) -> Result<Value, Fail> {
-        let at = self.alloc(self.sp.saturating_sub(first))?;
+    /// Moves keys and values from `first` to the top of the stack into a dict. A key that comes again replaces the value
+    /// and keeps the place.
+    fn make_dict(&mut self, at: usize, first: usize) -> Result<Value, Fail> {
         let mut count = 0usize;
         let mut index = first;
         while index < self.sp {
             let (key, item) = (self.load(index), self.load(index.wrapping_add(1)));
             index = index.wrapping_add(2);
-            let slot = match self.dict_find(Value::new(value::DICT, at, count), key)? {
-                Some(slot) => slot,
+            let place = match self.dict_find(Value::new(value::DICT, at, count), key)? {
+                Some(place) => place,
                 None => {
-                    let slot = at.wrapping_add(2 * count);
-                    self.store(slot, key);
+                    let place = at.wrapping_add(2 * count);
+                    self.store(place, key);
                     count = count.wrapping_add(1);
-                    slot
+                    place
                 }
             };
-            self.store(slot.wrapping_add(1), item);
+            self.store(place.wrapping_add(1), item);
         }
         self.sp = first;
         Ok(Value::new(value::DICT, at, count))

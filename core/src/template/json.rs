@@ -141,14 +141,9 @@ impl<'j> Json<'j> {
 
     fn close(&mut self, vm: &mut Vm<'_>, open: &mut usize, object: usize) -> Result<Value, Fail> {
         let mark = vm.load(*open);
-        let first = open.wrapping_add(1);
+        let count = vm.sp.saturating_sub(open.wrapping_add(1));
         let flags = if self.plain { 0 } else { value::CONTENT };
-        let out = if object == OBJECT {
-            vm.make_dict(first)?
-        } else {
-            let count = vm.sp.saturating_sub(first);
-            vm.make_list(value::LIST, count)?
-        };
+        let out = vm.make(if object == OBJECT { value::DICT } else { value::LIST }, count)?;
         vm.sp = *open;
         *open = mark.at();
         Ok(out.flagged(flags))

@@ -19,14 +19,14 @@ mod strings;
 mod text;
 mod time;
 pub mod unicode;
-mod value;
+pub mod value;
 mod vm;
 
 pub use text::{bit, set_bit};
 pub use time::Now;
 
 use crate::error::{Code, Error};
-use crate::limits::{TEMPLATE_RANGE as MAX_RANGE, TEMPLATE_STEPS as MAX_STEPS, TEMPLATE_WIDTH as MAX_WIDTH};
+use crate::limits::{TEMPLATE_STEPS as MAX_STEPS, TEMPLATE_WIDTH as MAX_WIDTH};
 use crate::utf8::text_len;
 use json::Json;
 use text::Text;
@@ -35,49 +35,45 @@ use value::Value;
 use vm::Vm;
 
 /// Bytes of the section's header.
-pub const HEADER: usize = 124;
+pub const HEADER: usize = 116;
 /// Version of the section this module runs.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Parts after the header.
 pub const PARTS: usize = 11;
 
-/// A compiled template; possibly none at all.
+/// Where in the header the lengths of the parts stand, as numbers of `u32`.
+const LENGTHS: usize = 18;
+// The parts by number.
+const STRINGS: usize = 0;
+const FUNCTIONS: usize = 1;
+const OPERATORS: usize = 2;
+const CODE: usize = 3;
+const POSITIONS: usize = 4;
+const NAMES: usize = 5;
+const TABLES: usize = 7;
+const VARIABLES: usize = 8;
+const NAME: usize = 9;
+const SOURCE: usize = 10;
+
+/// A compiled template; possibly none at all. Its parts are read where they stand.
 #[derive(Clone, Copy, Debug)]
 pub struct Template<'a> {
     section: &'a [u8],
-    program: Program<'a>,
-    unicode: Unicode<'a>,
-    defaults: &'a [u8],
-    defaults_at: usize,
-    name: &'a [u8],
-    source: &'a [u8],
-    slots: u32,
 }
 
 /// The tables a machine runs on.
 #[derive(Clone, Copy, Debug)]
 struct Program<'a> {
     strings: &'a [u8],
-    macros: &'a [u8],
-    params: &'a [u8],
+    /// Address of each function.
+    functions: &'a [u8],
+    /// Function of each operator.
+    operators: &'a [u8],
     code: &'a [u8],
     positions: &'a [u8],
     names: &'a [u8],
-    /// Functions that operators call.
-    hooks: &'a [u8],
     /// Where the library begins in the code.
     library: usize,
-}
-
-/// A macro's place and parameters.
-struct Macro {
-    entry: usize,
-    slots: usize,
-    params: usize,
-    first_param: usize,
-    takes_caller: bool,
-    takes_kwargs: bool,
-    takes_varargs: bool,
 }
 
 fn u16_at(bytes: &[u8], index: usize) -> Option<u16> {
@@ -90,14 +86,6 @@ fn u32_at(bytes: &[u8], index: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
 }
 
-/// A section in which nothing stands: of its parts the eighth, the tables, has the lengths of empty ones.
-static NOTHING: [u8; HEADER + 2 * unicode::TABLES] = {
-    let mut section = [0; HEADER + 2 * unicode::TABLES];
-    section[0] = VERSION as u8;
-    section[4 * (20 + 7)] = 2 * unicode::TABLES as u8;
-    section
-};
-
 impl Program<'_> {
     fn string(&self, index: usize) -> Value {
         let (at, packed) = (u32_at(self.strings, 2 * index), u32_at(self.strings, 2 * index + 1));
@@ -108,24 +96,6 @@ impl Program<'_> {
     /// The number of an attribute's name.
     fn attribute_number(&self, index: usize) -> usize {
         (u32_at(self.strings, 2 * index + 1).unwrap_or(0) >> 24) as usize
-    }
-
-    fn macro_at(&self, index: usize) -> Option<Macro> {
-        let half = |field: usize| u16_at(self.macros, 6 * index + field);
-        let flags = half(5)?;
-        Some(Macro {
-            entry: u32_at(self.macros, 3 * index)? as usize,
-            slots: half(2)? as usize,
-            params: half(3)? as usize,
-            first_param: half(4)? as usize,
-            takes_caller: flags & 1 != 0,
-            takes_kwargs: flags & 2 != 0,
-            takes_varargs: flags & 4 != 0,
-        })
-    }
-
-    fn param(&self, index: usize) -> Value {
-        self.string(u16_at(self.params, index).unwrap_or(u16::MAX) as usize)
     }
 
     /// Offset in the source of what stands at an address of the code.
@@ -141,23 +111,6 @@ impl Program<'_> {
         }
         found
     }
-}
-
-/// The error with this number, of those a program may raise by itself.
-fn code_of(number: usize) -> Code {
-    use Code::*;
-    let codes = [
-        TemplateUnsupported,
-        TemplateTypeError,
-        TemplateUndefinedError,
-        TemplateSecurityError,
-        TemplateValueError,
-        TemplateOverflow,
-        TemplateAttributeError,
-        TemplateKeyError,
-        TemplateIndexError,
-    ];
-    codes.into_iter().find(|&code| code as usize == number).unwrap_or(TemplateRuntimeError)
 }
 
 /// A step of the machine failed. Why stands in the machine, so that a value and this fit one word together.
@@ -193,33 +146,40 @@ impl<'a> Template<'a> {
     /// `TemplateTooShort`, `TemplateVersion`, `TemplateDamaged`, with the offset in the section.
     #[inline(never)]
     pub fn parse(section: &'a [u8]) -> Result<Self, Error> {
-        // No template is read as one in which nothing stands.
-        let whole = if section.is_empty() { &NOTHING[..] } else { section };
-        let Some((header, mut rest)) = whole.split_at_checked(HEADER) else {
+        let template = Self { section };
+        if section.is_empty() {
+            return Ok(template);
+        }
+        if section.len() < HEADER {
             return Err(Error::new(Code::TemplateTooShort).at(section.len() as u64));
-        };
-        if u32_at(header, 0) != Some(VERSION) {
+        }
+        if u32_at(section, 0) != Some(VERSION) {
             return Err(Error::new(Code::TemplateVersion));
         }
-        let mut parts = [&[][..]; PARTS];
-        for (index, part) in parts.iter_mut().enumerate() {
-            let length = u32_at(header, 20 + index).unwrap_or(0) as usize;
-            (*part, rest) =
-                rest.split_at_checked(length).ok_or(Error::new(Code::TemplateTooShort).at(80 + 4 * index as u64))?;
-        }
-        let [strings, macros, params, code, positions, names, _, tables, defaults, name, source] = parts;
-        let unicode = Unicode::parse(tables);
-        let defaults_at = section.len().saturating_sub(rest.len() + source.len() + name.len() + defaults.len());
-        match unicode {
-            Some(unicode) if rest.is_empty() && u32::try_from(section.len()).is_ok() => {
-                let hooks = header.get(12..16).unwrap_or(&[]);
-                let library = u32_at(header, 2).unwrap_or(0) as usize;
-                let program = Program { strings, macros, params, code, positions, names, hooks, library };
-                let slots = u32_at(header, 1).unwrap_or(0);
-                Ok(Self { section, program, unicode, defaults, defaults_at, name, source, slots })
+        for part in 0..PARTS {
+            if template.start(part.wrapping_add(1)) > section.len() {
+                return Err(Error::new(Code::TemplateTooShort).at(4 * (LENGTHS + part) as u64));
             }
-            _ => Err(Error::new(Code::TemplateDamaged).at(80)),
         }
+        let whole = template.start(PARTS) == section.len() && u32::try_from(section.len()).is_ok();
+        if !whole || Unicode::parse(template.part(TABLES)).is_none() {
+            return Err(Error::new(Code::TemplateDamaged).at(4 * LENGTHS as u64));
+        }
+        Ok(template)
+    }
+
+    fn length(&self, part: usize) -> usize {
+        u32_at(self.section, LENGTHS.wrapping_add(part)).unwrap_or(0) as usize
+    }
+
+    /// Where a part begins, and the one before ends.
+    fn start(&self, part: usize) -> usize {
+        (0..part).fold(HEADER, |at, part| at.saturating_add(self.length(part)))
+    }
+
+    fn part(&self, part: usize) -> &'a [u8] {
+        let at = self.start(part);
+        self.section.get(at..at.saturating_add(self.length(part))).unwrap_or(&[])
     }
 
     /// Whether there is no template.
@@ -228,23 +188,23 @@ impl<'a> Template<'a> {
     }
 
     /// The template as its publisher wrote it.
-    pub const fn source(&self) -> &'a [u8] {
-        self.source
+    pub fn source(&self) -> &'a [u8] {
+        self.part(SOURCE)
     }
 
     /// Which of the publisher's named templates this is; empty for the only one.
-    pub const fn name(&self) -> &'a [u8] {
-        self.name
+    pub fn name(&self) -> &'a [u8] {
+        self.part(NAME)
     }
 
     /// The variables every rendering has, special tokens above all: a JSON object.
-    pub const fn variables(&self) -> &'a [u8] {
-        self.defaults
+    pub fn variables(&self) -> &'a [u8] {
+        self.part(VARIABLES)
     }
 
     /// SHA-256 of the source, and of the program.
     pub fn hashes(&self) -> (&'a [u8], &'a [u8]) {
-        (self.section.get(16..48).unwrap_or(&[]), self.section.get(48..80).unwrap_or(&[]))
+        (self.section.get(8..40).unwrap_or(&[]), self.section.get(40..72).unwrap_or(&[]))
     }
 
     /// A memory, in words of 8 bytes, that ordinary templates can work in with an input of so many bytes.
@@ -286,9 +246,19 @@ impl<'a> Template<'a> {
         let bits = text.len().div_ceil(9);
         let (bits, arena) = text.split_at_mut_checked(bits).unwrap_or_default();
         let text = Text::new(self.section, input, arena, bits).map_err(refuse)?;
-        let mut vm = Vm::new(self.program, self.unicode, text, values, out, content, now);
+        let program = Program {
+            strings: self.part(STRINGS),
+            functions: self.part(FUNCTIONS),
+            operators: self.part(OPERATORS),
+            code: self.part(CODE),
+            positions: self.part(POSITIONS),
+            names: self.part(NAMES),
+            library: u32_at(self.section, 1).unwrap_or(0) as usize,
+        };
+        let unicode = Unicode::parse(self.part(TABLES)).ok_or(refuse(Code::TemplateDamaged))?;
+        let mut vm = Vm::new(program, unicode, text, values, out, content, now);
 
-        let mut json = Json::new(self.defaults, self.defaults_at, false);
+        let mut json = Json::new(self.variables(), self.start(VARIABLES), false);
         vm.defaults = json.read(&mut vm).map_err(|_| refuse(Code::TemplateDamaged))?;
         let mut json = Json::new(input, vm.text.input_base(), true);
         match json.read(&mut vm) {
@@ -298,20 +268,20 @@ impl<'a> Template<'a> {
                 return Err(Refusal { error: Error::new(code).at(json.at as u64), message: 0 });
             }
         }
-        if let Some(vars) = vm.member(vm.input, b"vars") {
-            if vars.kind() != value::DICT {
-                return Err(refuse(Code::JsonSyntax));
-            }
-            vm.vars = vars;
+        let vars = vm.member_named(vm.input, b"vars");
+        match vars.kind() {
+            value::MISSING => {}
+            value::DICT => vm.vars = vars,
+            _ => return Err(refuse(Code::JsonSyntax)),
         }
-        match vm.run(self.slots as usize) {
+        match vm.run() {
             Ok(()) => {
                 let (has_bos, has_eos) = (vm.has_token(b"bos_token", true), vm.has_token(b"eos_token", false));
                 Ok(Rendered { len: vm.out_len, has_bos, has_eos })
             }
             Err(Fail) => {
                 let code = vm.why();
-                let error = match self.program.position(vm.at) {
+                let error = match program.position(vm.at) {
                     Some(offset) => Error::new(code).at(offset),
                     None => Error::new(code),
                 };
@@ -324,18 +294,24 @@ impl<'a> Template<'a> {
 }
 
 impl Vm<'_> {
-    fn member(&self, dict: Value, name: &[u8]) -> Option<Value> {
-        let index = (0..dict.len()).find(|&index| self.text.of(self.entry(dict, index)) == name)?;
-        Some(self.entry(dict.seen_as(value::VALUES), index))
+    fn member_named(&self, dict: Value, name: &[u8]) -> Value {
+        let index = (0..dict.len()).find(|&index| self.text.of(self.entry(dict, index)) == name);
+        index.map_or(Value::of(value::MISSING), |index| self.entry(dict.seen_as(value::VALUES), index))
     }
 
     /// Whether the text begins (or ends) with a token that the template itself wrote.
     fn has_token(&self, name: &[u8], begins: bool) -> bool {
-        let token = self.member(self.vars, name).or_else(|| self.member(self.defaults, name));
-        let Some(token) = token.filter(|token| token.kind() == value::STR && token.len() > 0) else { return false };
-        let (token, text) = (self.text.of(token), self.out.get(..self.out_len).unwrap_or(&[]));
-        let from = if begins { 0 } else { text.len().saturating_sub(token.len()) };
-        let there = if begins { text.starts_with(token) } else { text.ends_with(token) };
-        there && !(from..from.saturating_add(token.len())).any(|index| bit(self.out_bits, index))
+        let mut token = self.member_named(self.vars, name);
+        if token.kind() == value::MISSING {
+            token = self.member_named(self.defaults, name);
+        }
+        if token.kind() != value::STR || token.is_empty() {
+            return false;
+        }
+        let from = if begins { 0 } else { self.out_len.wrapping_sub(token.len()) };
+        let to = from.wrapping_add(token.len());
+        to <= self.out_len
+            && self.out.get(from..to) == Some(self.text.of(token))
+            && !(from..to).any(|index| bit(self.out_bits, index))
     }
 }

@@ -1,73 +1,48 @@
 //! Attribute names of Python's own types. The section lists them: an attribute of a value is found by its number, which is
 //! its place in that list, from 1.
 
-use super::Program;
+use super::value::{self, Value};
+use super::{Program, u16_at, u32_at};
 
-/// Which types have the attribute.
-pub const STR: u8 = 1;
-/// A list's.
-pub const LIST: u8 = 2;
-/// A tuple's.
-pub const TUPLE: u8 = 4;
-/// A dict's.
-pub const DICT: u8 = 8;
-/// The loop variable's.
-pub const LOOP: u8 = 16;
-/// Changes the value: the reference's sandbox refuses it on lists and dicts.
-pub const MUTATING: u8 = 32;
-
-/// Bytes of an entry.
-pub const ENTRY: usize = 6;
+/// Number of a name that no value gives away: two underscores at both ends.
+pub const REFUSED_NAME: usize = 255;
+/// Bit beside the kinds that have an attribute: it changes the value, which the reference's sandbox refuses.
+pub const MUTATING: u32 = 1 << 31;
+/// Bit beside the kinds that have an attribute: reading it of a loop calls the function.
+pub const GETTER: u32 = 1 << 30;
 /// The function of what the reference has and this machine cannot call.
 pub const UNSUPPORTED: u16 = u16::MAX;
 
-/// What the loop variable gives under a name.
-pub mod loop_item {
-    /// Index from 0.
-    pub const INDEX0: u8 = 0;
-    /// Index from 1.
-    pub const INDEX: u8 = 1;
-    /// Number of items.
-    pub const LENGTH: u8 = 2;
-    /// Items left, this one included.
-    pub const REVINDEX: u8 = 3;
-    /// Items left after this one.
-    pub const REVINDEX0: u8 = 4;
-    /// Always 1.
-    pub const DEPTH: u8 = 5;
-    /// Always 0.
-    pub const DEPTH0: u8 = 6;
-    /// Whether it is the first.
-    pub const FIRST: u8 = 7;
-    /// Whether it is the last.
-    pub const LAST: u8 = 8;
-    /// The item before.
-    pub const PREVITEM: u8 = 9;
-    /// The item after.
-    pub const NEXTITEM: u8 = 10;
-    /// A method.
-    pub const METHOD: u8 = 11;
-}
-
-/// An entry of the list.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Name {
-    /// Constant with the text.
-    pub text: usize,
-    /// Which types have it.
-    pub mask: u8,
-    /// What it is of a loop: one of [`loop_item`].
-    pub of_loop: u8,
-    /// Number of the function that is called, the object first.
-    pub function: usize,
+/// The bit of a kind of values.
+pub const fn bit(kind: u8) -> u32 {
+    1 << (kind / 2)
 }
 
 impl Program<'_> {
-    /// The name with this number.
-    pub(super) fn name(&self, number: usize) -> Option<Name> {
-        let at = number.checked_sub(1)?.checked_mul(ENTRY)?;
-        let &[a, b, mask, of_loop, c, d] = self.names.get(at..)?.first_chunk::<ENTRY>()?;
-        let half = |low: u8, high: u8| u16::from_le_bytes([low, high]) as usize;
-        Some(Name { text: half(a, b), mask, of_loop, function: half(c, d) })
+    /// What a value has under the name with this number: a method, its object not bound; missing when there is none.
+    ///
+    /// An entry is a `u32` with the bits of the kinds that have it, a `u16` constant with the text, and the `u16` function
+    /// that is called, the object first.
+    pub(super) fn own_attribute(&self, object: Value, number: usize) -> Value {
+        let entry = number.wrapping_sub(1);
+        let kinds = u32_at(self.names, entry.wrapping_mul(2)).unwrap_or(0);
+        if number == REFUSED_NAME {
+            return Value::of(value::UNSAFE);
+        }
+        if kinds & bit(object.kind()) == 0 {
+            return Value::of(value::MISSING);
+        }
+        if kinds & MUTATING != 0 {
+            return Value::of(value::UNSAFE);
+        }
+        let getter = object.kind() == value::LOOP && kinds & GETTER != 0;
+        let function = u16_at(self.names, entry.wrapping_mul(4).wrapping_add(3)).unwrap_or(UNSUPPORTED);
+        Value::new(if getter { value::GETTER } else { value::METHOD }, 0, function as usize)
+    }
+
+    /// The text of the name with this number.
+    pub(super) fn name(&self, number: usize) -> Option<Value> {
+        let entry = number.wrapping_sub(1);
+        u16_at(self.names, entry.wrapping_mul(4).wrapping_add(2)).map(|constant| self.string(constant as usize))
     }
 }

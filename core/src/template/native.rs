@@ -3,7 +3,7 @@
 use super::Fail;
 use super::number::{parse_float, parse_int};
 use super::op::native;
-use super::text::decode;
+use super::text::{decode, part};
 use super::value::{self, Value};
 use super::vm::Vm;
 use crate::error::Code;
@@ -20,88 +20,85 @@ impl Vm<'_> {
             *operand = self.load(self.sp.wrapping_add(index));
         }
         let [item, x, y, z] = operands;
-        self.charge(item.weight() / 4)?;
-        Ok(match which {
-            native::STRING => self.string_of(item)?,
-            native::LENGTH => Value::small(self.need(self.length(item), Code::TemplateTypeError)? as i64),
-            native::LIST => self.listed(item)?,
-            native::GENERATOR => self.generator(item)?,
-            native::STRIP => self.strip(item, x, self.int_of(y))?,
-            native::CASE => self.case(item, self.int_of(x), y, z)?,
-            native::REPLACE => self.replace(item, x, y, z)?,
-            native::SPLIT => self.split(item, x, y, self.int_of(z))?,
-            native::JOIN => {
-                let convert = self.truthy(y);
-                self.join(item, x, convert)?
-            }
-            native::FIND => Value::small(self.search(item, x, self.int_of(y))?),
-            native::JSON => self.tojson(item, x, y, z)?,
-            native::FLAGS => item.flagged(if x.kind() == value::MISSING { value::MARKUP } else { x.flags() }),
-            native::NUMBER => self.parse(item, self.truthy(x))?,
-            native::TRUNCATE => {
-                let float = self.float_of(item);
-                if float.abs() < 9.0e18 {
-                    self.integer(float as i64)?
-                } else if float.is_finite() {
-                    return self.fail(Code::TemplateOverflow);
-                } else {
-                    Value::of(value::NONE)
+        let (first, second) = (self.int_of(x), self.int_of(y));
+        // What a value holds.
+        let place = item.at().wrapping_add(first as usize);
+        let number = match which {
+            native::LENGTH => self.length(item)?,
+            native::BYTES => item.len() as i64,
+            native::OFFSET => self.offset(item, first)?,
+            native::FIND => self.search(item, x, second)?,
+            native::SPAN => self.span(item, x, second)?,
+            native::SLOT => match self.dict_find(item, x)? {
+                Some(slot) => slot.wrapping_sub(item.at()).wrapping_add(1) as i64,
+                None => -1,
+            },
+            native::NOW => self.now.field(self.int_of(item) as u8) as i64,
+            native::STRING => return self.string_of(item),
+            native::PART => {
+                let end = item.len() as i64;
+                let (from, to) = (first.clamp(0, end) as usize, second.clamp(0, end) as usize);
+                if item.kind() == value::STR {
+                    return Ok(part(item, from, to));
                 }
+                let at = item.at().wrapping_add(from);
+                return Ok(Value::new(item.kind(), at, to.saturating_sub(from)).flagged(item.flags()));
             }
-            native::RANGE => self.range([item, x, y])?,
-            native::DICT => {
-                let floor = self.sp;
-                for index in 0..item.len() {
-                    self.push(self.entry(item, index))?;
-                    self.unpack(2)?;
-                    let (key, item) = (self.pop(), self.pop());
-                    self.push(key)?;
-                    self.push(item)?;
-                }
-                self.make_dict(floor)?
-            }
-            native::NAMESPACE => {
-                for index in 0..item.len() {
-                    if self.text.of(self.entry(item, index)).starts_with(b"_") {
-                        return self.fail(Code::TemplateSecurityError);
-                    }
-                }
-                let cell = self.alloc(2)?;
-                self.store(cell, item);
-                self.store(cell.wrapping_add(1), Value::new(value::MARK, 0, item.len()));
-                Value::new(value::NAMESPACE, cell, 0)
-            }
-            native::VIEW => {
-                let dict = if item.kind() == value::NAMESPACE { self.load(item.at()) } else { item };
-                dict.seen_as(self.int_of(x) as u8)
-            }
-            native::GET => self.dict_find(item, x)?.map_or(y, |slot| self.load(slot.wrapping_add(1))),
-            native::PUT => {
-                let at = if item.kind() == value::GENERATOR { 0 } else { self.int_of(x) as usize };
-                self.store(item.at().wrapping_add(at), y);
-                item
-            }
-            native::RAISE => {
-                let message = self.string_of(item)?;
-                self.fail_with(message);
-                return self.fail(Code::TemplateRaised);
-            }
-            native::BYTES => Value::small(item.len() as i64),
+            native::CASE => return self.case(item, first),
             native::HAS => {
                 let (point, len) = decode(self.text.of(item), 0);
-                Value::bool(len > 0 && self.unicode.has(self.int_of(x) as usize, point))
+                return Ok(Value::bool(len > 0 && self.unicode.has(first as usize, point)));
+            }
+            native::LIKE => {
+                let (mark, content) = (self.text.used(), self.text.is_content(x.at()));
+                self.text.copy(item.at(), item.len(), Some(content))?;
+                return Ok(self.text.since(mark));
+            }
+            native::FLAGS if count == 1 => return Ok(item.flagged(value::MARKUP)),
+            native::FLAGS => return Ok(item.flagged(x.flags() | y.flags())),
+            native::AS => {
+                let len = if count < 3 { item.len() } else { second as usize };
+                return Ok(Value::new(first as u8, item.at(), len).flagged(item.flags()));
+            }
+            native::PEEK => return Ok(self.load(place)),
+            native::PUT => {
+                self.store(place, y);
+                return Ok(item);
+            }
+            native::LOOP => return self.loop_state(item, first),
+            native::NUMBER => return self.parse(item, self.truthy(x)),
+            native::TRUNCATE => {
+                let float = self.float_of(item);
+                if !float.is_finite() {
+                    return Ok(Value::of(value::NONE));
+                }
+                if float.abs() >= 9.0e18 {
+                    return self.fail(Code::TemplateOverflow);
+                }
+                float as i64
+            }
+            native::JSON => {
+                self.charge(item.weight() / 4)?;
+                return self.tojson(item, x, y, z);
             }
             native::REPR => {
                 let mark = self.text.used();
                 self.print_repr(item)?;
-                self.text.since(mark)
+                return Ok(self.text.since(mark));
+            }
+            native::RAISE => {
+                let message = self.string_of(item)?;
+                self.fail_with(message);
+                return self.fail(Code::numbered(first as u32).unwrap_or(Code::TemplateDamaged));
             }
             _ => return self.fail(Code::TemplateDamaged),
-        })
+        };
+        self.integer(number)
     }
 
     /// The number a text is: an integer or a float; None when it is none.
     fn parse(&mut self, text: Value, as_float: bool) -> Result<Value, Fail> {
+        self.charge(text.len() / 4)?;
         let bytes = self.text.of(text);
         if let Some(number) = parse_int(bytes).filter(|_| !as_float) {
             let whole = number != i64::MAX && number != i64::MIN;
@@ -111,30 +108,5 @@ impl Vm<'_> {
             Some(number) => self.float(number),
             None => Ok(Value::of(value::NONE)),
         }
-    }
-
-    fn range(&mut self, bounds: [Value; 3]) -> Result<Value, Fail> {
-        if !bounds.into_iter().all(Value::is_integer) {
-            return self.fail(Code::TemplateTypeError);
-        }
-        let [start, stop, step] = bounds.map(|bound| self.int_of(bound));
-        if step == 0 {
-            return self.fail(Code::TemplateValueError);
-        }
-        // Bounds beyond 2^54 would only make ranges longer than the limit, or could not be told apart from it.
-        if (start.unsigned_abs() | stop.unsigned_abs() | step.unsigned_abs()) >> 54 != 0 {
-            return self.fail(Code::TemplateOverflow);
-        }
-        let distance = if step > 0 { stop.wrapping_sub(start) } else { start.wrapping_sub(stop) }.max(0) as u64;
-        let size = step.unsigned_abs();
-        let length = distance.wrapping_add(size).wrapping_sub(1).checked_div(size).unwrap_or(0);
-        if length > super::MAX_RANGE {
-            return self.fail(Code::TemplateOverflow);
-        }
-        let at = self.alloc(3)?;
-        for (offset, number) in [start, step, stop].into_iter().enumerate() {
-            self.store(at.wrapping_add(offset), Value::small(number));
-        }
-        Ok(Value::new(value::RANGE, at, length as usize))
     }
 }

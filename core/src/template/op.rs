@@ -1,130 +1,91 @@
 //! The instruction set of compiled templates, shared by the compiler and the machine.
 //!
 //! An instruction is one byte, followed by its operands: `u8`, `u16` (index of a constant or a slot), `u32` (address
-//! in the code) or 8 bytes (`i64`, `f64`), little-endian, unaligned.
+//! in the code) or 8 bytes (a value, `i64`, `f64`), little-endian, unaligned. What has no instruction is a function of the
+//! library.
 
 /// Push constant string: `u16` constant.
 pub const STR: u8 = 0;
-/// Push an integer: `i64`.
-pub const INT: u8 = 1;
-/// Push a float: `f64`.
-pub const FLOAT: u8 = 2;
-/// Push a literal: `u8`, one of [`literal`].
-pub const LITERAL: u8 = 3;
+/// Push a value as it is: `u64`, the word of a [`Value`](super::value::Value).
+pub const PUSH: u8 = 1;
+/// Push a number that needs 64 bits: `u8` kind, `i64` or `f64`.
+pub const WIDE: u8 = 2;
 /// Push a variable: `u8` functions outward, `u16` slot. A missing one becomes undefined.
-pub const LOAD: u8 = 4;
+pub const LOAD: u8 = 3;
+/// Push a variable as it is, as [`LOAD`].
+pub const LOAD_RAW: u8 = 4;
 /// Pop into a slot of this function: `u16`.
 pub const STORE: u8 = 5;
-/// Look a name up: `u16` constant, `u16` slot, `u8` 1 when the input itself is looked at, `u16` one of [`absent`].
+/// Look a name up, where it is nowhere leave the top: `u16` constant, `u8` 1 when the input itself is looked at.
 pub const RESOLVE: u8 = 6;
-/// Copy a slot as it is: `u8` functions outward, `u16` from, `u16` to.
-pub const ALIAS: u8 = 7;
-/// Make a slot missing: `u16`.
-pub const CLEAR: u8 = 8;
 /// Pop and print.
-pub const EMIT: u8 = 9;
-/// Print a constant: `u16`.
-pub const EMIT_STR: u8 = 10;
+pub const EMIT: u8 = 7;
 /// Drop the top.
-pub const POP: u8 = 11;
-/// Go to: `u32`.
-pub const JUMP: u8 = 12;
-/// Pop, go there when false: `u32`.
-pub const JUMP_FALSE: u8 = 13;
-/// When the top is false go there and keep it, else pop it: `u32`.
-pub const AND: u8 = 14;
-/// When the top is true go there and keep it, else pop it: `u32`.
-pub const OR: u8 = 15;
-/// Go there when the slot is not missing: `u16`, `u32`.
-pub const JUMP_GIVEN: u8 = 16;
-/// Logical not.
-pub const NOT: u8 = 17;
-/// Unary minus.
-pub const NEG: u8 = 18;
-/// Unary plus.
-pub const POS: u8 = 19;
-/// Two values to one: `u8`, one of [`binary`].
-pub const BINARY: u8 = 20;
-/// Compare two values: `u8`, one of [`compare`].
-pub const COMPARE: u8 = 21;
-/// Part of a chain: compare, keep the right side when true, else leave false and go there: `u8`, `u32`.
-pub const COMPARE_CHAIN: u8 = 22;
-/// Join the top n values as strings: `u16`.
-pub const CONCAT: u8 = 23;
-/// n values to a list: `u16`.
-pub const LIST: u8 = 24;
-/// n values to a tuple: `u16`.
-pub const TUPLE: u8 = 25;
-/// n pairs of key and value to a dict: `u16`.
-pub const DICT: u8 = 26;
-/// Attribute of the top: `u16` constant.
-pub const ATTR: u8 = 27;
-/// Item: object, key.
-pub const ITEM: u8 = 28;
-/// Slice: object, start, stop, step.
-pub const SLICE: u8 = 29;
-/// Attribute of the top for a call, the object stays below it: `u16` constant.
-pub const METHOD: u8 = 30;
-/// Call: `u8` positional arguments, `u8` pairs of name and value, `u8` 1 when the last positional one is spread.
-pub const CALL: u8 = 31;
-/// An operation of the machine: `u8`, one of [`native`], `u8` how many values it takes.
-pub const NATIVE: u8 = 32;
-/// Test: `u64`, one of [`mod@test`].
-pub const TEST: u8 = 33;
-/// Pop an iterable, push a loop state.
-pub const ITER: u8 = 34;
-/// Push the next item or go there: `u32`.
-pub const NEXT: u8 = 35;
-/// Drop the loop state.
-pub const ITER_END: u8 = 36;
-/// Pop a sequence of n items and push them, the first on top: `u16`.
-pub const UNPACK: u8 = 37;
-/// The loop state on top as the variable `loop`: `u16` slot.
-pub const LOOP: u8 = 38;
-/// Pop a value and put it among those collected under the loop state.
-pub const COLLECT: u8 = 39;
-/// Drop the loop state, what was collected becomes a value: `u8` 0 list, 1 generator.
-pub const COLLECTED: u8 = 40;
-/// Begin to capture what is printed.
-pub const CAPTURE: u8 = 41;
-/// What was captured becomes a string.
-pub const CAPTURED: u8 = 42;
-/// Drop what was captured.
-pub const CAPTURE_DROP: u8 = 43;
-/// Push a macro of this function: `u16`.
-pub const MACRO: u8 = 44;
-/// End of a function: the top is its value.
-pub const RESULT: u8 = 45;
-/// Pop into an attribute of a namespace: `u8` functions outward, `u16` slot, `u16` constant.
-pub const SET_ATTR: u8 = 46;
-/// Fail unless the variable is a namespace: `u8` functions outward, `u16` slot.
-pub const NAMESPACE: u8 = 47;
-/// Fail: `u16` number of the error, `u16` constant with the message.
-pub const FAIL: u8 = 48;
-/// End of the template.
-pub const HALT: u8 = 49;
+pub const POP: u8 = 8;
 /// Push the top once more.
-pub const DUP: u8 = 50;
-/// Push a part of the time the host gave: `u8`, one of [`now`].
-pub const NOW: u8 = 51;
+pub const DUP: u8 = 9;
+/// Go to: `u32`.
+pub const JUMP: u8 = 10;
+/// Pop, go there when false: `u32`.
+pub const JUMP_FALSE: u8 = 11;
+/// When the top is false go there and keep it, else pop it: `u32`.
+pub const AND: u8 = 12;
+/// When the top is true go there and keep it, else pop it: `u32`.
+pub const OR: u8 = 13;
+/// Logical not.
+pub const NOT: u8 = 14;
+/// Two values to one: `u8`, one of [`binary`].
+pub const BINARY: u8 = 15;
+/// The top n values to one: `u8` kind, `u16` n. Items of a list or tuple, keys and values of a dict, pieces of a string.
+pub const MAKE: u8 = 16;
+/// Attribute of the top: `u16` constant.
+pub const ATTR: u8 = 17;
+/// Attribute of the top for a call, the object stays below it: `u16` constant.
+pub const METHOD: u8 = 18;
+/// Item: object, key.
+pub const ITEM: u8 = 19;
+/// Call: `u8` positional arguments, `u8` pairs of name and value, `u8` 1 when the last positional one is a list of more.
+pub const CALL: u8 = 20;
 /// Call a function of the library with all its parameters on the stack: `u16`.
-pub const LIBRARY: u8 = 52;
+pub const LIBRARY: u8 = 21;
+/// An operation of the machine: `u8`, one of [`native`], `u8` how many values it takes.
+pub const NATIVE: u8 = 22;
+/// Test: `u64`, one of [`mod@test`].
+pub const TEST: u8 = 23;
+/// Pop an iterable, begin a loop in three slots: `u16` the first.
+pub const ITER: u8 = 24;
+/// Push the next item of a loop or go there: `u16` slot, `u32`.
+pub const NEXT: u8 = 25;
+/// Push the loop as a template sees it: `u16` slot.
+pub const LOOP: u8 = 26;
+/// Pop a sequence of n items and push them, the first on top: `u16`.
+pub const UNPACK: u8 = 27;
+/// Push where the stack and the output end.
+pub const MARK: u8 = 28;
+/// Pop a mark; what was pushed since it was made becomes one value, as with [`MAKE`]: `u8` kind.
+pub const COLLECTED: u8 = 29;
+/// Pop a mark; what was printed since it was made becomes a string.
+pub const CAPTURED: u8 = 30;
+/// Push a macro of this function: `u16`.
+pub const MACRO: u8 = 31;
+/// End of a function: the top is its value.
+pub const RESULT: u8 = 32;
+/// End of the template.
+pub const HALT: u8 = 33;
 
-/// Operands of [`LITERAL`].
-pub mod literal {
-    /// Undefined.
-    pub const UNDEFINED: u8 = 0;
-    /// None.
-    pub const NONE: u8 = 1;
-    /// True.
-    pub const TRUE: u8 = 2;
-    /// False.
-    pub const FALSE: u8 = 3;
-    /// A parameter that was not given.
-    pub const MISSING: u8 = 4;
+/// Flags in the head of a function: `u16` slots, `u16` parameters, `u8` flags, then a `u16` constant with the name of each
+/// parameter, and of a caller. After the parameters' slots come three for a caller, further named and further positional
+/// arguments.
+pub mod takes {
+    /// A caller.
+    pub const CALLER: u8 = 1;
+    /// Further named arguments.
+    pub const KWARGS: u8 = 2;
+    /// Further positional arguments.
+    pub const VARARGS: u8 = 4;
 }
 
-/// Operands of [`NOW`].
+/// Parts of the host's time.
 #[allow(missing_docs)]
 pub mod now {
     pub const YEAR: u8 = 0;
@@ -139,7 +100,8 @@ pub mod now {
     pub const DAY_OF_YEAR: u8 = 7;
 }
 
-/// Operands of [`BINARY`].
+/// Operands of [`BINARY`]. What the machine does not do itself the library's function for the operator does: the section
+/// lists one for each.
 #[allow(missing_docs)]
 pub mod binary {
     pub const ADD: u8 = 0;
@@ -149,122 +111,75 @@ pub mod binary {
     pub const FLOORDIV: u8 = 4;
     pub const MOD: u8 = 5;
     pub const POW: u8 = 6;
+    /// From here on the result is a bool; to [`GE`] it says how two values are ordered.
+    pub const EQ: u8 = 7;
+    pub const LT: u8 = 8;
+    pub const LE: u8 = 9;
+    pub const GT: u8 = 10;
+    pub const GE: u8 = 11;
+    pub const IN: u8 = 12;
+    /// Number of operators.
+    pub const COUNT: usize = 13;
 }
 
-/// Operands of [`COMPARE`] and [`COMPARE_CHAIN`].
-#[allow(missing_docs)]
-pub mod compare {
-    pub const EQ: u8 = 0;
-    pub const NE: u8 = 1;
-    pub const LT: u8 = 2;
-    pub const LE: u8 = 3;
-    pub const GT: u8 = 4;
-    pub const GE: u8 = 5;
-    pub const IN: u8 = 6;
-    pub const NOT_IN: u8 = 7;
-}
-
-/// Operands of [`NATIVE`], with what stands on the stack. A parameter that is not there is missing.
+/// Operands of [`NATIVE`], with what stands on the stack. A parameter that is not there is missing. Places in texts are
+/// numbers of bytes.
 pub mod native {
     /// x: as a string
     pub const STRING: u8 = 0;
-    /// x
+    /// x: its characters or items
     pub const LENGTH: u8 = 1;
-    /// x: its items
-    pub const LIST: u8 = 2;
-    /// list: as what is read once
-    pub const GENERATOR: u8 = 3;
-    /// text, characters or None, sides (bit 0 left, 1 right)
-    pub const STRIP: u8 = 4;
-    /// text, 0 lower 1 upper 2 title, first character, end; without these all of it
-    pub const CASE: u8 = 5;
-    /// text, old, new, how often; [`INHERIT`](super::replace::INHERIT): everywhere
-    pub const REPLACE: u8 = 6;
-    /// text, separator or None, how often, one of [`split`](mod@super::split); from the right pieces come last to first
-    pub const SPLIT: u8 = 7;
-    /// items, separator, whether items are converted
-    pub const JOIN: u8 = 8;
-    /// text, part, one of [`find`](mod@super::find): the character where it is, or -1
-    pub const FIND: u8 = 9;
-    /// x, ensure_ascii, indent, separators
-    pub const JSON: u8 = 10;
-    /// x, like: with the flags of the second; without it marked safe
-    pub const FLAGS: u8 = 11;
-    /// text, whether only as a float: the number it is, or None
-    pub const NUMBER: u8 = 12;
-    /// float: without its fraction; None when it is no number
-    pub const TRUNCATE: u8 = 13;
-    /// start, stop, step
-    pub const RANGE: u8 = 14;
-    /// pairs
-    pub const DICT: u8 = 15;
-    /// dict
-    pub const NAMESPACE: u8 = 16;
-    /// dict or namespace, kind of view
-    pub const VIEW: u8 = 17;
-    /// dict, key, default
-    pub const GET: u8 = 18;
-    /// list, index, item: puts it there; generator, any, list: replaces what is left
-    pub const PUT: u8 = 19;
-    /// message
-    pub const RAISE: u8 = 20;
     /// text: its bytes
-    pub const BYTES: u8 = 21;
+    pub const BYTES: u8 = 2;
+    /// text, character: where it stands; a negative one counts from the end
+    pub const OFFSET: u8 = 3;
+    /// text or list, from, to
+    pub const PART: u8 = 4;
+    /// text, part, from: where it is, or -1; with a negative `from` the last one
+    pub const FIND: u8 = 5;
+    /// text, characters, one of [`span`](mod@super::span): where the run of such characters ends
+    pub const SPAN: u8 = 6;
+    /// text, 0 lower 1 upper 2 title; a sigma is never final
+    pub const CASE: u8 = 7;
     /// text, number of a Unicode table: whether it has the first character
-    pub const HAS: u8 = 22;
+    pub const HAS: u8 = 8;
+    /// text, like: its bytes are content when the first of the second is
+    pub const LIKE: u8 = 9;
+    /// x, like, like: with the flags of the second and third; alone marked safe
+    pub const FLAGS: u8 = 10;
+    /// x, kind, length: as a value of another kind; without a length with the one it has
+    pub const AS: u8 = 11;
+    /// x, index: the value that stands there in what it holds
+    pub const PEEK: u8 = 12;
+    /// x, index, item: puts it there
+    pub const PUT: u8 = 13;
+    /// dict, key: index of the key's value in what the dict holds, or -1
+    pub const SLOT: u8 = 14;
+    /// loop, 0 index from 0, 1 length, 2 source
+    pub const LOOP: u8 = 15;
+    /// text, whether only as a float: the number it is, or None
+    pub const NUMBER: u8 = 16;
+    /// float: without its fraction; None when it is no number
+    pub const TRUNCATE: u8 = 17;
+    /// x, ensure_ascii, indent, separators
+    pub const JSON: u8 = 18;
     /// x: its `repr`
-    pub const REPR: u8 = 23;
+    pub const REPR: u8 = 19;
+    /// one of [`now`](mod@super::now): that part of the host's time
+    pub const NOW: u8 = 20;
+    /// message, number of the error
+    pub const RAISE: u8 = 21;
 }
 
-/// Special numbers of places for [`native::REPLACE`].
-pub mod replace {
-    /// Everywhere; what is put in is content where what it replaces is, and a text marked safe stays as it is.
-    pub const INHERIT: i64 = -2;
+/// Ways of [`native::SPAN`], added up.
+pub mod span {
+    /// From the end to the front.
+    pub const BACK: i64 = 1;
+    /// Of characters that are not among those given.
+    pub const OTHERS: i64 = 2;
 }
 
-/// Ways to split.
-pub mod split {
-    /// From the left.
-    pub const LEFT: i64 = 0;
-    /// From the right.
-    pub const RIGHT: i64 = 1;
-    /// At line ends.
-    pub const LINES: i64 = 2;
-}
-
-/// Ways to find.
-pub mod find {
-    /// The first place.
-    pub const FIRST: i64 = 0;
-    /// The last place.
-    pub const LAST: i64 = 1;
-    /// Only at the start.
-    pub const START: i64 = 2;
-    /// Only at the end.
-    pub const END: i64 = 3;
-}
-
-/// What [`RESOLVE`] gives for a name that is nowhere; other numbers are functions.
-pub mod absent {
-    /// Missing.
-    pub const MISSING: u16 = 0xffff;
-    /// None.
-    pub const NONE: u16 = 0xfffe;
-    /// False.
-    pub const FALSE: u16 = 0xfffd;
-    /// A function that cannot be called.
-    pub const UNSUPPORTED: u16 = 0xfffc;
-}
-
-/// Functions of the library that operators call: their places in the header.
-pub mod hook {
-    /// format, values: string % values
-    pub const PERCENT: usize = 0;
-    /// a, b: strings of which one is marked safe
-    pub const ADD_MARKUP: usize = 1;
-}
-
-/// Operands of [`TEST`]: a set of kinds, and what the value must be beside. Comparisons by name compile to [`COMPARE`].
+/// Operands of [`TEST`]: a set of kinds, and what the value must be beside. Comparisons by name compile to [`BINARY`].
 pub mod test {
     use super::super::value::*;
 
@@ -281,8 +196,12 @@ pub mod test {
     pub const TRUE: u64 = 1 << 62;
     /// Bit of the operand: the value must be false as well.
     pub const FALSE: u64 = 1 << 60;
+    /// Not given.
+    pub const MISSING: u64 = set(&[super::super::value::MISSING]);
     /// Undefined in either way.
-    pub const UNDEFINED: u64 = set(&[MISSING, super::super::value::UNDEFINED, UNSAFE]);
+    pub const UNDEFINED: u64 = MISSING | REFUSED | set(&[super::super::value::UNDEFINED]);
+    /// Undefined because the sandbox refuses it.
+    pub const REFUSED: u64 = set(&[UNSAFE]);
     /// Everything.
     pub const ANY: u64 = !0 >> 4;
     /// None.
@@ -305,10 +224,14 @@ pub mod test {
     pub const LISTS: u64 = set(&[LIST]);
     /// Tuples.
     pub const TUPLES: u64 = set(&[TUPLE]);
+    /// Ranges.
+    pub const RANGES: u64 = set(&[RANGE]);
     /// Generators.
     pub const GENERATORS: u64 = set(&[GENERATOR]);
     /// Namespaces.
     pub const NAMESPACES: u64 = set(&[NAMESPACE]);
+    /// Loops.
+    pub const LOOPS: u64 = set(&[LOOP]);
     /// Dicts.
     pub const MAPPING: u64 = set(&[DICT]);
     /// What can be called.

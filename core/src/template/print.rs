@@ -255,7 +255,7 @@ impl Vm<'_> {
 
     fn json_text(&mut self, item: Value, ascii: bool) -> Result<(), Fail> {
         self.charge(item.len() / 8)?;
-        let quotes = item.len() > 0 && self.text.is_content(item.at());
+        let quotes = !item.is_empty() && self.text.is_content(item.at());
         self.text.push(b'"', quotes)?;
         let mut index = 0;
         while index < item.len() {
@@ -293,7 +293,7 @@ impl Vm<'_> {
         self.charge(item.len() / 4)?;
         let bytes = self.text.of(item);
         let quote = if bytes.contains(&b'\'') && !bytes.contains(&b'"') { b'"' } else { b'\'' };
-        let quotes = item.len() > 0 && self.text.is_content(item.at());
+        let quotes = !item.is_empty() && self.text.is_content(item.at());
         if item.flags() & value::MARKUP != 0 {
             self.text.push_all(b"Markup(", false)?;
         }

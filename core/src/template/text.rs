@@ -137,21 +137,11 @@ impl<'m> Text<'m> {
         Value::new(value::STR, at, self.used.saturating_sub(mark))
     }
 
-    /// Two strings as one. When the first stands at the end of the arena only the second is copied, so that text grown
-    /// piece by piece costs what it is long.
-    pub(super) fn concat(&mut self, a: Value, b: Value) -> Result<Value, Fail> {
-        if b.len() == 0 {
-            return Ok(a);
-        }
-        let end = a.at().wrapping_add(a.len());
-        let mut mark = self.used;
-        if a.len() > 0 && end == self.arena_base().wrapping_add(self.used) {
-            mark = mark.saturating_sub(a.len());
-        } else {
-            self.push_str(a)?;
-        }
-        self.push_str(b)?;
-        Ok(self.since(mark))
+    /// Where in the arena a string begins that ends where the arena does, so that text can grow in its place.
+    pub(super) fn start_at_end(&self, text: Value) -> Option<usize> {
+        let start = self.used.checked_sub(text.len())?;
+        let there = text.is_empty() || text.at() == self.arena_base().wrapping_add(start);
+        if there && text.kind() == value::STR { Some(start) } else { None }
     }
 }
 
@@ -173,19 +163,15 @@ pub fn char_offset(bytes: &[u8], index: usize) -> usize {
     starts.nth(index).map_or(bytes.len(), |(at, _)| at)
 }
 
-/// First place of `needle` in `bytes` at or after `from`.
-pub fn find(bytes: &[u8], needle: &[u8], from: usize) -> Option<usize> {
-    let rest = bytes.get(from..)?;
-    if needle.is_empty() {
-        return Some(from);
+/// First place of `needle` in `bytes` at or after `from`, or the last one.
+pub fn find(bytes: &[u8], needle: &[u8], from: usize, last: bool) -> Option<usize> {
+    let end = bytes.len().checked_sub(needle.len())?;
+    let places = end.checked_sub(from)?;
+    for step in 0..=places {
+        let at = if last { end.wrapping_sub(step) } else { from.wrapping_add(step) };
+        if bytes.get(at..).is_some_and(|rest| rest.starts_with(needle)) {
+            return Some(at);
+        }
     }
-    rest.windows(needle.len()).position(|window| window == needle).map(|at| at.wrapping_add(from))
-}
-
-/// Last place of `needle` in `bytes`.
-pub fn find_last(bytes: &[u8], needle: &[u8]) -> Option<usize> {
-    if needle.is_empty() {
-        return Some(bytes.len());
-    }
-    bytes.windows(needle.len()).rposition(|window| window == needle)
+    None
 }

@@ -36,18 +36,20 @@ pub const ITEMS: u8 = 29;
 pub const RANGE: u8 = 31;
 /// Index in the heap of the list that is left; used up by the first who reads it.
 pub const GENERATOR: u8 = 33;
-/// Index in the heap of its dict, and behind it of its capacity.
+/// Index in the heap of its dict.
 pub const NAMESPACE: u8 = 35;
 /// `at` base of its function, `len` number of the macro and serial of the function.
 pub const MACRO: u8 = 37;
-/// `at` index in the stack of its state, `len` serial.
+/// `at` index in the memory of its state, `len` serial.
 pub const LOOP: u8 = 39;
 /// `len` number of the function.
 pub const FUNCTION: u8 = 41;
-/// `len` number of the method; the object stands in the heap before `at`, or with 0 below it on the stack.
+/// `len` number of the function; the object stands in the heap at `at`, or with 0 below it on the stack.
 pub const METHOD: u8 = 43;
 /// Frames, loop states, captures; never seen by a template.
 pub const MARK: u8 = 45;
+/// `len` number of the function that gives the attribute of the loop; never seen by a template.
+pub const GETTER: u8 = 47;
 
 /// Flag: the value came from messages, tools or documents. (A string says so per byte.)
 pub const CONTENT: u8 = 1;
@@ -112,6 +114,11 @@ impl Value {
     /// Length or number.
     pub const fn len(self) -> usize {
         (self.word() >> 32) as usize
+    }
+
+    /// Whether it holds nothing.
+    pub const fn is_empty(self) -> bool {
+        self.len() == 0
     }
 
     /// Length of what can be long, for the count of steps.

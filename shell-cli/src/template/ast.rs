@@ -191,8 +191,9 @@ pub enum StmtKind {
     Return(Expr),
     /// A loop until `break`.
     Forever(Vec<Stmt>),
-    /// The list of what is collected inside becomes a variable; with `each`, once for each item.
+    /// What is collected inside becomes a variable of this kind; with `each`, once for each item.
     Gather {
+        kind: u8,
         name: String,
         each: Option<(Target, Expr)>,
         body: Vec<Stmt>,

@@ -7,46 +7,48 @@ use super::scope::{Load, Scopes, Variable};
 use super::statements::Loop;
 use std::collections::{BTreeSet, HashMap};
 use tinyrustlm_core::template::names::UNSUPPORTED;
-use tinyrustlm_core::template::op::{self, absent, hook, native};
+use tinyrustlm_core::template::op::{self, binary};
+use tinyrustlm_core::template::value::{self, Value};
+
+/// Bit of an operator of [`binary`]: its result is negated.
+pub const NEGATED: u8 = 0x80;
+
+/// The library's function of each operator, for what the machine does not do itself.
+const OPERATORS: [&str; binary::COUNT] = [
+    "op_add",
+    "op_sub",
+    "op_mul",
+    "op_div",
+    "op_floordiv",
+    "op_mod",
+    "op_pow",
+    "op_eq",
+    "op_lt",
+    "op_le",
+    "op_gt",
+    "op_ge",
+    "op_in",
+];
 
 /// The parts of a program.
 #[derive(Debug, Default)]
 pub struct Output {
     /// Constants, each once.
     pub strings: Vec<String>,
-    /// Entry, slots, parameters, first parameter, flags of each macro.
-    pub macros: Vec<Macro>,
-    /// Constants with the names of parameters.
-    pub params: Vec<u16>,
+    /// Address of each function; the first is the template.
+    pub functions: Vec<u32>,
+    /// Function of each operator.
+    pub operators: [u16; binary::COUNT],
     /// Instructions.
     pub code: Vec<u8>,
     /// Address in the code and offset in the source, ascending.
     pub positions: Vec<(u32, u32)>,
-    /// Slots of the outermost function.
-    pub slots: u16,
     /// Names looked up in the input.
     pub inputs: BTreeSet<String>,
     /// Address at which the library's functions begin.
     pub library: u32,
-    /// Functions that operators call.
-    pub hooks: [u16; 2],
     /// Constant and function of each of [`NAMES`].
     pub names: Vec<(u16, u16)>,
-}
-
-/// A macro of a program.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Macro {
-    /// Address of its first instruction.
-    pub entry: u32,
-    /// Slots it needs.
-    pub slots: u16,
-    /// Parameters, which have the first slots; three more are for caller, kwargs and varargs.
-    pub params: u16,
-    /// Index of its first parameter's name.
-    pub first_param: u16,
-    /// 1 takes a caller, 2 further named, 4 further positional arguments.
-    pub flags: u16,
 }
 
 /// Compiles one template.
@@ -68,7 +70,7 @@ pub struct Codegen {
 impl Codegen {
     pub(super) fn new() -> Self {
         Self {
-            out: Output { hooks: [UNSUPPORTED; 2], ..Output::default() },
+            out: Output { operators: [UNSUPPORTED; binary::COUNT], ..Output::default() },
             constants: HashMap::new(),
             scopes: Scopes::default(),
             functions: vec![(0, None)],
@@ -84,12 +86,14 @@ impl Codegen {
     /// Compiles the statements of a template.
     pub fn compile(body: &[Stmt]) -> Result<Output, Fault> {
         let mut codegen = Self::new();
+        codegen.out.functions.push(0);
+        let head = codegen.head(&[], 0, 0)?;
         codegen.scopes.push(0);
         codegen.scopes.body(body);
         codegen.enter()?;
         codegen.body(body)?;
         codegen.op(op::HALT);
-        codegen.out.slots = codegen.functions[0].0;
+        codegen.end_head(head);
         codegen.library()?;
         Ok(codegen.out)
     }
@@ -99,20 +103,18 @@ impl Codegen {
         self.scopes.flat
     }
 
-    pub(super) fn native(&mut self, which: u8, count: u8) -> Result<(), Fault> {
-        if (which, count) == (native::FLAGS, 1) {
-            self.out.hooks[hook::ADD_MARKUP] = self.function("add_markup")?;
-        }
+    pub(super) fn native(&mut self, which: u8, count: u8) {
         self.op8(op::NATIVE, which);
         self.op(count);
-        Ok(())
     }
 
     pub(super) fn binary(&mut self, which: u8) -> Result<(), Fault> {
-        if which == op::binary::MOD && !self.in_library() {
-            self.out.hooks[hook::PERCENT] = self.function("percent")?;
+        let operator = which & !NEGATED;
+        self.out.operators[operator as usize] = self.function(OPERATORS[operator as usize])?;
+        self.op8(op::BINARY, operator);
+        if which != operator {
+            self.op(op::NOT);
         }
-        self.op8(op::BINARY, which);
         Ok(())
     }
 
@@ -127,6 +129,51 @@ impl Codegen {
     pub(super) fn op16(&mut self, op: u8, operand: u16) {
         self.op(op);
         self.out.code.extend(operand.to_le_bytes());
+    }
+
+    /// Pushes a value as it is.
+    pub(super) fn push(&mut self, item: Value) {
+        self.op(op::PUSH);
+        self.out.code.extend(item.word().to_le_bytes());
+    }
+
+    pub(super) fn int(&mut self, number: i64) {
+        let small = Value::small(number);
+        if small.inline() == number { self.push(small) } else { self.wide(value::WIDE, number as u64) }
+    }
+
+    pub(super) fn float(&mut self, number: f64) {
+        self.wide(value::FLOAT, number.to_bits());
+    }
+
+    fn wide(&mut self, kind: u8, word: u64) {
+        self.op8(op::WIDE, kind);
+        self.out.code.extend(word.to_le_bytes());
+    }
+
+    /// The top `count` values become one of this kind.
+    pub(super) fn make(&mut self, at: usize, kind: u8, count: usize) -> Result<(), Fault> {
+        let count = Self::count(at, count)?;
+        self.op8(op::MAKE, kind);
+        self.out.code.extend(count.to_le_bytes());
+        Ok(())
+    }
+
+    /// Begins the function that runs from here: `names` are the constants of its parameters, and of a caller. Its slots
+    /// are counted when it ends.
+    pub(super) fn head(&mut self, names: &[u16], params: u16, flags: u8) -> Result<usize, Fault> {
+        let at = self.out.code.len();
+        self.out.code.extend([0; 2]);
+        self.out.code.extend(params.to_le_bytes());
+        self.op(flags);
+        self.out.code.extend(names.iter().flat_map(|name| name.to_le_bytes()));
+        Ok(at)
+    }
+
+    /// Ends the running function.
+    pub(super) fn end_head(&mut self, at: usize) {
+        let slots = self.functions[self.function].0;
+        self.out.code[at..at + 2].copy_from_slice(&slots.to_le_bytes());
     }
 
     /// An instruction that ends in an address, which [`Self::land`] fills in.
@@ -195,6 +242,12 @@ impl Codegen {
         Ok(slot)
     }
 
+    /// Pushes a slot of the running function.
+    pub(super) fn load_slot(&mut self, slot: u16) {
+        self.op8(op::LOAD_RAW, 0);
+        self.out.code.extend(slot.to_le_bytes());
+    }
+
     /// Functions outward, and slot.
     fn place(&mut self, variable: &Variable) -> Result<(u8, u16), Fault> {
         let home = self.scopes.function_of(variable);
@@ -253,10 +306,13 @@ impl Codegen {
             }
             match load {
                 Load::Parameter => {}
-                Load::Missing => self.op16(op::CLEAR, slot),
+                Load::Missing => {
+                    self.push(Value::of(value::MISSING));
+                    self.op16(op::STORE, slot);
+                }
                 Load::Alias(outer) => {
-                    self.placed(op::ALIAS, &outer)?;
-                    self.out.code.extend(slot.to_le_bytes());
+                    self.placed(op::LOAD_RAW, &outer)?;
+                    self.op16(op::STORE, slot);
                 }
                 Load::Resolve => {
                     if matches!(variable.1.as_str(), "cycler" | "joiner" | "lipsum") {
@@ -265,26 +321,29 @@ impl Codegen {
                     self.out.inputs.insert(variable.1.clone());
                     let name = self.constant(0, &variable.1)?;
                     let (visible, absent) = self.absent(&variable.1)?;
+                    self.push(absent);
                     self.op16(op::RESOLVE, name);
-                    self.out.code.extend(slot.to_le_bytes());
                     self.op(visible as u8);
-                    self.out.code.extend(absent.to_le_bytes());
+                    self.op16(op::STORE, slot);
                 }
             }
         }
         Ok(())
     }
 
-    /// Whether a name is looked up in the input itself, and what it is when it is nowhere.
-    fn absent(&mut self, name: &str) -> Result<(bool, u16), Fault> {
+    /// Whether the input itself has the name, and its value when it is nowhere.
+    fn absent(&mut self, name: &str) -> Result<(bool, Value), Fault> {
+        let function = |number: u16| Value::new(value::FUNCTION, 0, number as usize);
         Ok(match name {
-            "messages" => (true, absent::MISSING),
-            "tools" | "documents" => (true, absent::NONE),
-            "add_generation_prompt" => (true, absent::FALSE),
+            "messages" => (true, Value::of(value::MISSING)),
+            "tools" | "documents" => (true, Value::of(value::NONE)),
+            "add_generation_prompt" => (true, Value::bool(false)),
             // With a constant format it is no call; otherwise it is refused when it is called.
-            "strftime_now" => (false, absent::UNSUPPORTED),
-            "namespace" | "raise_exception" | "range" | "dict" => (false, self.function(&format!("function_{name}"))?),
-            _ => (false, absent::MISSING),
+            "strftime_now" => (false, function(UNSUPPORTED)),
+            "namespace" | "raise_exception" | "range" | "dict" => {
+                (false, function(self.function(&format!("function_{name}"))?))
+            }
+            _ => (false, Value::of(value::MISSING)),
         })
     }
 

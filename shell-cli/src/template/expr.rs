@@ -4,8 +4,11 @@ use super::Fault;
 use super::ast::{Args, Expr, ExprKind};
 use super::codegen::Codegen;
 use super::library;
+use super::names::NAMES;
 use tinyrustlm_core::Code;
-use tinyrustlm_core::template::op::{self, literal};
+use tinyrustlm_core::template::names::GETTER;
+use tinyrustlm_core::template::op::{self, native};
+use tinyrustlm_core::template::value::{self, Value};
 
 impl Codegen {
     /// Leaves the value of an expression on the stack.
@@ -14,24 +17,24 @@ impl Codegen {
         match &*expr.kind {
             ExprKind::Str(text) => self.text(at, text)?,
             ExprKind::Int(value) => self.int(*value),
-            ExprKind::Now(field) => self.op8(op::NOW, *field),
-            ExprKind::Float(value) => {
-                self.op(op::FLOAT);
-                self.out.code.extend(value.to_le_bytes());
+            ExprKind::Now(field) => {
+                self.int(*field as i64);
+                self.native(native::NOW, 1);
             }
-            ExprKind::Bool(value) => self.op8(op::LITERAL, if *value { literal::TRUE } else { literal::FALSE }),
-            ExprKind::None => self.op8(op::LITERAL, literal::NONE),
+            ExprKind::Float(value) => self.float(*value),
+            ExprKind::Bool(value) => self.push(Value::bool(*value)),
+            ExprKind::None => self.push(Value::of(value::NONE)),
             ExprKind::Name(name) => self.load(at, name)?,
-            ExprKind::List(items) => self.items(at, op::LIST, items)?,
-            ExprKind::Tuple(items) => self.items(at, op::TUPLE, items)?,
-            ExprKind::Concat(items) => self.items(at, op::CONCAT, items)?,
+            ExprKind::List(items) => self.items(at, value::LIST, items)?,
+            ExprKind::Tuple(items) => self.items(at, value::TUPLE, items)?,
+            ExprKind::Concat(items) => self.items(at, value::STR, items)?,
             ExprKind::Dict(pairs) => {
                 for (key, value) in pairs {
                     self.expr(key)?;
                     self.expr(value)?;
                 }
                 self.mark(at);
-                self.op16(op::DICT, Self::count(at, pairs.len())?);
+                self.make(at, value::DICT, 2 * pairs.len())?;
             }
             ExprKind::Attr(object, name) => {
                 self.expr(object)?;
@@ -50,11 +53,11 @@ impl Codegen {
                 for bound in bounds {
                     match bound {
                         Some(bound) => self.expr(bound)?,
-                        None => self.op8(op::LITERAL, literal::NONE),
+                        None => self.push(Value::of(value::NONE)),
                     }
                 }
                 self.mark(at);
-                self.op(op::SLICE);
+                self.call_library("slice")?;
             }
             ExprKind::Call(..) => self.call_with(expr, None)?,
             ExprKind::Filter(value, name, args) => {
@@ -73,9 +76,15 @@ impl Codegen {
                 self.op(op::NOT);
             }
             ExprKind::Neg(value) | ExprKind::Pos(value) => {
+                let negative = matches!(*expr.kind, ExprKind::Neg(_));
+                if let (true, ExprKind::Int(number)) = (negative, &*value.kind) {
+                    self.mark(at);
+                    self.int(-number);
+                    return Ok(());
+                }
                 self.expr(value)?;
                 self.mark(at);
-                self.op(if matches!(*expr.kind, ExprKind::Neg(_)) { op::NEG } else { op::POS });
+                self.call_library(if negative { "negative" } else { "positive" })?;
             }
             ExprKind::Binary(which, a, b) => {
                 self.expr(a)?;
@@ -94,12 +103,19 @@ impl Codegen {
                 let mut ends = Vec::new();
                 for (index, (which, operand)) in rest.iter().enumerate() {
                     self.expr(operand)?;
-                    self.mark(at);
-                    if index + 1 < rest.len() {
-                        ends.push(self.jump(&[op::COMPARE_CHAIN, *which]));
-                    } else {
-                        self.op8(op::COMPARE, *which);
+                    if index + 1 == rest.len() {
+                        self.mark(at);
+                        self.binary(*which)?;
+                        break;
                     }
+                    // The operand is compared with the next one too.
+                    let kept = self.fresh(self.function)?;
+                    self.op(op::DUP);
+                    self.op16(op::STORE, kept);
+                    self.mark(at);
+                    self.binary(*which)?;
+                    ends.push(self.jump(&[op::AND]));
+                    self.load_slot(kept);
                 }
                 ends.into_iter().for_each(|end| self.land(end));
             }
@@ -112,7 +128,7 @@ impl Codegen {
                 self.land(past);
                 match otherwise {
                     Some(otherwise) => self.expr(otherwise)?,
-                    None => self.op8(op::LITERAL, literal::UNDEFINED),
+                    None => self.push(Value::of(value::UNDEFINED)),
                 }
                 self.land(end);
                 self.soft = soft;
@@ -127,13 +143,12 @@ impl Codegen {
         Ok(())
     }
 
-    fn items(&mut self, at: usize, op: u8, items: &[Expr]) -> Result<(), Fault> {
+    fn items(&mut self, at: usize, kind: u8, items: &[Expr]) -> Result<(), Fault> {
         for item in items {
             self.expr(item)?;
         }
         self.mark(at);
-        self.op16(op, Self::count(at, items.len())?);
-        Ok(())
+        self.make(at, kind, items.len())
     }
 
     /// A call; with `caller`, that macro is a further named argument.
@@ -147,13 +162,16 @@ impl Codegen {
         if let (true, ExprKind::Name(name)) = (self.in_library(), &*callee.kind) {
             return self.call_in_library(call.at, name, args);
         }
-        if let ExprKind::Attr(object, name) = &*callee.kind {
+        let getter = |name: &str| NAMES.iter().any(|&(known, kinds)| known == name && kinds & GETTER != 0);
+        if let ExprKind::Attr(object, name) = &*callee.kind
+            && !getter(name)
+        {
             self.expr(object)?;
             let name = self.constant(callee.at, name)?;
             self.mark(callee.at);
             self.op16(op::METHOD, name);
         } else {
-            self.op8(op::LITERAL, literal::UNDEFINED);
+            self.push(Value::of(value::UNDEFINED));
             self.expr(callee)?;
         }
         if args.spread_named.is_some() {
@@ -162,8 +180,13 @@ impl Codegen {
         if args.spread.is_some() && !(args.named.is_empty() && caller.is_none()) {
             return Err(Fault::unsupported(call.at, "`*` beside named arguments in a call"));
         }
-        for arg in args.positional.iter().chain(&args.spread) {
+        for arg in &args.positional {
             self.expr(arg)?;
+        }
+        if let Some(spread) = &args.spread {
+            self.expr(spread)?;
+            self.mark(callee.at);
+            self.call_library("list")?;
         }
         for (name, value) in &args.named {
             self.text(call.at, name)?;
@@ -185,9 +208,15 @@ impl Codegen {
     /// A call of the library's own functions, or a failure.
     fn call_in_library(&mut self, at: usize, name: &str, args: &Args) -> Result<(), Fault> {
         let args = self.plain(at, args)?;
-        if let ("_fail", [ExprKind::Str(code)]) = (name, &args.iter().map(|arg| &*arg.kind).collect::<Vec<_>>()[..]) {
+        if let ("_fail", Some(ExprKind::Str(code))) = (name, args.first().map(|arg| &*arg.kind)) {
             let code = Code::ALL.iter().find(|known| known.name() == code);
-            return self.fail(at, *code.ok_or(Fault::syntax(at, "no such error"))?, "");
+            let code = *code.ok_or(Fault::syntax(at, "no such error"))?;
+            match args.get(1) {
+                Some(message) => self.expr(message)?,
+                None => self.text(at, "")?,
+            }
+            self.raise(code);
+            return Ok(());
         }
         let fits = library::functions().get(name).is_some_and(|(params, _)| params.len() == args.len());
         if !fits {
@@ -208,10 +237,15 @@ impl Codegen {
     }
 
     pub(super) fn fail(&mut self, at: usize, code: Code, message: &str) -> Result<(), Fault> {
-        let message = self.constant(at, message)?;
         self.mark(at);
-        self.op16(op::FAIL, code as u16);
-        self.out.code.extend(message.to_le_bytes());
+        self.text(at, message)?;
+        self.raise(code);
         Ok(())
+    }
+
+    /// Fails; the message is on the stack.
+    fn raise(&mut self, code: Code) {
+        self.int(code as i64);
+        self.native(native::RAISE, 2);
     }
 }

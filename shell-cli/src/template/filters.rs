@@ -2,9 +2,10 @@
 
 use super::Fault;
 use super::ast::{Args, Expr, ExprKind};
-use super::codegen::Codegen;
+use super::codegen::{Codegen, NEGATED};
 use tinyrustlm_core::Code;
-use tinyrustlm_core::template::op::{self, compare, literal, native, test};
+use tinyrustlm_core::template::op::{self, binary, native, test};
+use tinyrustlm_core::template::value::{self, Value};
 
 /// A default of a filter's parameter.
 #[derive(Clone, Copy)]
@@ -28,11 +29,13 @@ enum Way {
     OfString(u8, &'static [i64]),
     /// By the library's function.
     Library(&'static str),
+    /// The same, with the value as a string.
+    LibraryOfString(&'static str),
     /// By an operation when the last parameter is not given, else by the library's function.
-    Either(u8, &'static [i64], &'static str),
+    Either(u8, &'static str),
 }
 
-use Way::{Either, Library, Native, OfString};
+use Way::{Either, Library, LibraryOfString, Native, OfString};
 
 /// Name, way, parameters in order.
 type Filter = (&'static str, Way, &'static [(&'static str, Absent)]);
@@ -54,11 +57,11 @@ const FILTERS: &[Filter] = &[
     ("indent", Library("filter_indent"), &[("width", Int(4)), ("first", False), ("blank", False)]),
     ("int", Library("filter_int"), &[("default", Int(0)), ("base", Int(10))]),
     ("items", Library("filter_items"), &[]),
-    ("join", Either(native::JOIN, &[1], "filter_join"), &[("d", Str("")), ("attribute", Nothing)]),
+    ("join", Library("filter_join"), &[("d", Str("")), ("attribute", Nothing)]),
     ("last", Library("filter_last"), &[]),
     ("length", Native(native::LENGTH, &[]), &[]),
-    ("list", Native(native::LIST, &[]), &[]),
-    ("lower", OfString(native::CASE, &[0]), &[]),
+    ("list", Library("list"), &[]),
+    ("lower", LibraryOfString("method_lower"), &[]),
     ("max", Library("filter_max"), BY),
     ("min", Library("filter_min"), BY),
     ("replace", Library("filter_replace"), &[("old", Required), ("new", Required), ("count", Nothing)]),
@@ -70,10 +73,10 @@ const FILTERS: &[Filter] = &[
     ("title", Library("filter_title"), &[]),
     (
         "tojson",
-        Either(native::JSON, &[], "filter_tojson"),
+        Either(native::JSON, "filter_tojson"),
         &[("ensure_ascii", False), ("indent", Nothing), ("separators", Nothing), ("sort_keys", False)],
     ),
-    ("trim", OfString(native::STRIP, &[3]), &[("chars", Nothing)]),
+    ("trim", LibraryOfString("filter_trim"), &[("chars", Nothing)]),
     ("unique", Library("filter_unique"), BY),
     ("upper", OfString(native::CASE, &[1]), &[]),
 ];
@@ -82,28 +85,36 @@ const FILTERS: &[Filter] = &[
 const NATIVES: &[(&str, u8)] = &[
     ("_bytes", native::BYTES),
     ("_case", native::CASE),
-    ("_dict", native::DICT),
     ("_find", native::FIND),
     ("_flags", native::FLAGS),
-    ("_generator", native::GENERATOR),
-    ("_get", native::GET),
     ("_has", native::HAS),
-    ("_join", native::JOIN),
     ("_json", native::JSON),
     ("_length", native::LENGTH),
-    ("_list", native::LIST),
-    ("_namespace", native::NAMESPACE),
+    ("_like", native::LIKE),
+    ("_loop", native::LOOP),
     ("_number", native::NUMBER),
+    ("_offset", native::OFFSET),
+    ("_part", native::PART),
+    ("_peek", native::PEEK),
     ("_put", native::PUT),
-    ("_raise", native::RAISE),
-    ("_range", native::RANGE),
-    ("_replace", native::REPLACE),
     ("_repr", native::REPR),
-    ("_split", native::SPLIT),
+    ("_slot", native::SLOT),
+    ("_span", native::SPAN),
     ("_string", native::STRING),
-    ("_strip", native::STRIP),
     ("_truncate", native::TRUNCATE),
-    ("_view", native::VIEW),
+];
+
+/// Kinds of values, for [`native::AS`] as the library names it.
+const KINDS: &[(&str, u8)] = &[
+    ("_as_dict", value::DICT),
+    ("_as_generator", value::GENERATOR),
+    ("_as_items", value::ITEMS),
+    ("_as_keys", value::KEYS),
+    ("_as_list", value::LIST),
+    ("_as_namespace", value::NAMESPACE),
+    ("_as_range", value::RANGE),
+    ("_as_tuple", value::TUPLE),
+    ("_as_values", value::VALUES),
 ];
 
 /// What the reference has and this compiler refuses.
@@ -129,9 +140,14 @@ const OTHER_FILTERS: &[&str] = &[
 
 /// Tests that only the library knows.
 const LIBRARY_TESTS: &[(&str, u64)] = &[
+    ("_bound", test::NONE | test::INTEGER | test::BOOLEAN),
     ("_generator", test::GENERATORS),
+    ("_items", test::STRING | test::LISTS | test::TUPLES),
     ("_list", test::LISTS),
+    ("_loop", test::LOOPS),
     ("_namespace", test::NAMESPACES),
+    ("_range", test::RANGES),
+    ("_refused", test::REFUSED),
     ("_tuple", test::TUPLES),
 ];
 
@@ -153,22 +169,22 @@ const TESTS: &[(&str, u64)] = &[
 ];
 
 const COMPARING_TESTS: &[(&str, u8)] = &[
-    ("!=", compare::NE),
-    ("<", compare::LT),
-    ("<=", compare::LE),
-    ("==", compare::EQ),
-    (">", compare::GT),
-    (">=", compare::GE),
-    ("eq", compare::EQ),
-    ("equalto", compare::EQ),
-    ("ge", compare::GE),
-    ("greaterthan", compare::GT),
-    ("gt", compare::GT),
-    ("in", compare::IN),
-    ("le", compare::LE),
-    ("lessthan", compare::LT),
-    ("lt", compare::LT),
-    ("ne", compare::NE),
+    ("!=", binary::EQ | NEGATED),
+    ("<", binary::LT),
+    ("<=", binary::LE),
+    ("==", binary::EQ),
+    (">", binary::GT),
+    (">=", binary::GE),
+    ("eq", binary::EQ),
+    ("equalto", binary::EQ),
+    ("ge", binary::GE),
+    ("greaterthan", binary::GT),
+    ("gt", binary::GT),
+    ("in", binary::IN),
+    ("le", binary::LE),
+    ("lessthan", binary::LT),
+    ("lt", binary::LT),
+    ("ne", binary::EQ | NEGATED),
 ];
 
 const OTHER_TESTS: &[&str] = &["escaped", "filter", "lower", "sameas", "test", "upper"];
@@ -213,21 +229,16 @@ impl Codegen {
             self.op(op::TEST);
             self.out.code.extend(set.to_le_bytes());
         } else if let Some(which) = comparing {
-            self.op8(op::COMPARE, which);
+            self.binary(which)?;
         } else if let Some(remainder) = remainder {
             if args.is_empty() {
                 self.int(2);
             }
-            self.binary(op::binary::MOD)?;
+            self.binary(binary::MOD)?;
             self.int(remainder);
-            self.op8(op::COMPARE, compare::EQ);
+            self.binary(binary::EQ)?;
         }
         Ok(())
-    }
-
-    pub(super) fn int(&mut self, value: i64) {
-        self.op(op::INT);
-        self.out.code.extend(value.to_le_bytes());
     }
 
     /// A filter of the value on the stack.
@@ -236,22 +247,31 @@ impl Codegen {
             "map" => return self.map(at, args),
             "select" | "reject" | "selectattr" | "rejectattr" => return self.select(at, name, args),
             "format" => {
-                self.native(native::STRING, 1)?;
+                self.native(native::STRING, 1);
                 let args = self.plain(at, args)?;
                 for arg in &args {
                     self.expr(arg)?;
                 }
-                self.op16(op::TUPLE, Self::count(at, args.len())?);
-                return self.binary(op::binary::MOD);
+                self.make(at, value::TUPLE, args.len())?;
+                return self.binary(binary::MOD);
             }
             _ => {}
         }
-        if let (true, Some((_, which))) = (self.in_library(), NATIVES.iter().find(|(known, _)| *known == name)) {
+        let known = |table: &[(&str, u8)]| table.iter().find(|(known, _)| *known == name).map(|(_, number)| *number);
+        if self.in_library()
+            && let (operation, kind) = (known(NATIVES), known(KINDS))
+            && (operation.is_some() || kind.is_some())
+        {
+            if let Some(kind) = kind {
+                self.int(kind as i64);
+            }
             let args = self.plain(at, args)?;
             for arg in &args {
                 self.expr(arg)?;
             }
-            return self.native(*which, args.len() as u8 + 1);
+            let count = 1 + kind.is_some() as usize + args.len();
+            self.native(operation.unwrap_or(native::AS), count as u8);
+            return Ok(());
         }
         let Some((_, way, params)) = FILTERS.iter().find(|(known, ..)| *known == name) else {
             let all: Vec<&Expr> = args.all().collect();
@@ -271,15 +291,15 @@ impl Codegen {
         };
         let mut count = params.len();
         let way = match *way {
-            Either(number, extra, _) if given(count - 1).is_none() => {
+            Either(number, _) if given(count - 1).is_none() => {
                 count -= 1;
-                Native(number, extra)
+                Native(number, &[])
             }
-            Either(_, _, function) => Library(function),
+            Either(_, function) => Library(function),
             way => way,
         };
-        if matches!(way, OfString(..)) {
-            self.native(native::STRING, 1)?;
+        if matches!(way, OfString(..) | LibraryOfString(_)) {
+            self.native(native::STRING, 1);
         }
         let mut complete = true;
         for (index, (_, default)) in params.iter().take(count).enumerate() {
@@ -287,13 +307,10 @@ impl Codegen {
                 Some(value) => self.expr(value)?,
                 None => match default {
                     Required => complete = false,
-                    Nothing => self.op8(op::LITERAL, literal::NONE),
-                    False => self.op8(op::LITERAL, literal::FALSE),
+                    Nothing => self.push(Value::of(value::NONE)),
+                    False => self.push(Value::bool(false)),
                     Int(value) => self.int(*value),
-                    Float(value) => {
-                        self.op(op::FLOAT);
-                        self.out.code.extend(value.to_le_bytes());
-                    }
+                    Float(value) => self.float(*value),
                     Str(text) => self.text(at, text)?,
                 },
             }
@@ -303,21 +320,22 @@ impl Codegen {
         }
         self.mark(at);
         match way {
-            Native(number, extra) | OfString(number, extra) | Either(number, extra, _) => {
+            Native(number, extra) | OfString(number, extra) => {
                 extra.iter().for_each(|operand| self.int(*operand));
-                self.native(number, (1 + count + extra.len()) as u8)
+                self.native(number, (1 + count + extra.len()) as u8);
+                Ok(())
             }
-            Library(function) => self.call_library(function),
+            Library(function) | LibraryOfString(function) | Either(_, function) => self.call_library(function),
         }
     }
 
     /// Begins a loop over the value on the stack, which has no items when it is false.
-    fn iterate_if_true(&mut self, at: usize) {
+    fn iterate_if_true(&mut self, at: usize) -> Result<u16, Fault> {
         let given = self.jump(&[op::OR]);
-        self.op16(op::TUPLE, 0);
+        self.make(at, value::TUPLE, 0)?;
         self.land(given);
         self.mark(at);
-        self.op(op::ITER);
+        self.iterate()
     }
 
     fn map(&mut self, at: usize, args: &Args) -> Result<(), Fault> {
@@ -325,16 +343,17 @@ impl Codegen {
             return Err(Fault::unsupported(at, "spread arguments of a filter"));
         }
         let named = |name: &str| args.named.iter().find(|(known, _)| known == name).map(|(_, value)| value);
-        self.iterate_if_true(at);
+        let state = self.iterate_if_true(at)?;
+        let collected = self.begin_collecting()?;
         let next = self.here();
-        let end = self.jump(&[op::NEXT]);
+        let end = self.next(state);
         match (args.positional.split_first(), named("attribute")) {
             (None, Some(attribute)) => {
                 self.expr(attribute)?;
                 self.call_library("attribute")?;
                 if let Some(default) = named("default") {
                     self.expr(default)?;
-                    self.op8(op::LITERAL, literal::FALSE);
+                    self.push(Value::bool(false));
                     self.call_library("filter_default")?;
                 }
             }
@@ -350,11 +369,10 @@ impl Codegen {
             }
             _ => self.fail(at, Code::TemplateRuntimeError, "map requires a filter argument")?,
         }
-        self.op(op::COLLECT);
         self.jump_back(op::JUMP, next);
         self.land(end);
-        self.op8(op::COLLECTED, 1);
-        Ok(())
+        self.collected(value::LIST, collected);
+        self.call_library("generator")
     }
 
     fn select(&mut self, at: usize, name: &str, args: &Args) -> Result<(), Fault> {
@@ -364,8 +382,8 @@ impl Codegen {
             (true, None) => return self.fail(at, Code::TemplateRuntimeError, "Missing parameter for attribute name"),
             (false, _) => (None, &args[..]),
         };
-        self.iterate_if_true(at);
-        self.collecting(1, |codegen| {
+        let state = self.iterate_if_true(at)?;
+        self.collecting(state, |codegen| {
             codegen.op(op::DUP);
             if let Some(attribute) = attribute {
                 codegen.expr(attribute)?;
@@ -389,6 +407,7 @@ impl Codegen {
                 codegen.op(op::NOT);
             }
             Ok(())
-        })
+        })?;
+        self.call_library("generator")
     }
 }

@@ -2,14 +2,15 @@
 
 use super::Fault;
 use super::ast::{Param, Stmt};
+use super::codegen::Codegen;
 #[cfg(test)]
 use super::codegen::Output;
-use super::codegen::{Codegen, Macro};
 use super::library;
 use super::names::NAMES;
 use super::scope::reads;
 use tinyrustlm_core::template::names::UNSUPPORTED;
-use tinyrustlm_core::template::op::{self, literal};
+use tinyrustlm_core::template::op::{self, takes};
+use tinyrustlm_core::template::value::{self, Value};
 
 impl Codegen {
     /// Compiles a function of the library and what it calls, for its tests.
@@ -25,7 +26,7 @@ impl Codegen {
     pub(super) fn library(&mut self) -> Result<(), Fault> {
         self.out.library = self.here();
         let mut names = Vec::new();
-        for (name, ..) in NAMES {
+        for (name, _) in NAMES {
             let method = format!("method_{name}");
             let known = self.constants.contains_key(*name) && library::functions().contains_key(&method);
             let function = if known { self.function(&method)? } else { UNSUPPORTED };
@@ -50,8 +51,8 @@ impl Codegen {
         if let Some(index) = self.used.get(name) {
             return Ok(*index);
         }
-        let index = Self::count(0, self.out.macros.len())?;
-        self.out.macros.push(Macro::default());
+        let index = Self::count(0, self.out.functions.len())?;
+        self.out.functions.push(0);
         self.used.insert(name.to_owned(), index);
         self.waiting.push(name.to_owned());
         Ok(index)
@@ -66,8 +67,8 @@ impl Codegen {
 
     /// Compiles a macro or call block as a function, aside from the way; gives its number.
     pub(super) fn function_of(&mut self, at: usize, params: &[Param], body: &[Stmt]) -> Result<u16, Fault> {
-        let index = Self::count(at, self.out.macros.len())?;
-        self.out.macros.push(Macro::default());
+        let index = Self::count(at, self.out.functions.len())?;
+        self.out.functions.push(0);
         let past = self.jump(&[op::JUMP]);
         let outer = (self.function, std::mem::take(&mut self.loops), std::mem::replace(&mut self.soft, false));
         self.function = self.functions.len();
@@ -89,12 +90,11 @@ impl Codegen {
         let entry = self.here();
         self.scopes.push(self.function);
         let given = |name: &str| params.iter().any(|(param, _)| param == name);
-        let first_param = Self::count(at, self.out.params.len())?;
+        let mut names = Vec::new();
         for (name, _) in params {
             // Python's methods have few parameters with a name.
             let named = !self.in_library() || library::NAMED.contains(&name.as_str());
-            let constant = self.constant(at, if named { name } else { "" })?;
-            self.out.params.push(constant);
+            names.push(self.constant(at, if named { name } else { "" })?);
         }
         self.scopes.params(params);
         let mut flags = 0;
@@ -102,32 +102,35 @@ impl Codegen {
             let variable = self.scopes.find(name).unwrap_or_default();
             self.slot(&variable)?;
         }
-        for (bit, name) in [(1, "caller"), (2, "kwargs"), (4, "varargs")] {
+        for (bit, name) in [(takes::CALLER, "caller"), (takes::KWARGS, "kwargs"), (takes::VARARGS, "varargs")] {
             let slot = self.fresh(self.function)?;
             if reads(body, name) && !given(name) {
                 flags |= bit;
                 let variable = self.scopes.parameter(name);
                 self.slots.insert(variable, slot);
-                if bit == 1 {
-                    let constant = self.constant(at, name)?;
-                    self.out.params.push(constant);
+                if bit == takes::CALLER {
+                    names.push(self.constant(at, name)?);
                 }
-            } else if bit == 1 && reads(body, name) && params.iter().any(|(p, default)| p == name && default.is_none())
+            } else if bit == takes::CALLER
+                && reads(body, name)
+                && params.iter().any(|(p, default)| p == name && default.is_none())
             {
                 return Err(Fault::syntax(at, "a parameter `caller` needs a default"));
             }
         }
+        let head = self.head(&names, Self::count(at, params.len())?, flags)?;
         self.scopes.body(body);
         if !self.in_library() {
-            self.op(op::CAPTURE);
+            self.op(op::MARK);
         }
         self.enter()?;
         for (slot, (_, default)) in params.iter().enumerate() {
             let slot = Self::count(at, slot)?;
             if let Some(default) = default {
-                let mut given = vec![op::JUMP_GIVEN];
-                given.extend(slot.to_le_bytes());
-                let given = self.jump(&given);
+                self.load_slot(slot);
+                self.op(op::TEST);
+                self.out.code.extend(op::test::MISSING.to_le_bytes());
+                let given = self.jump(&[op::JUMP_FALSE]);
                 self.expr(default)?;
                 self.op16(op::STORE, slot);
                 self.land(given);
@@ -135,15 +138,14 @@ impl Codegen {
         }
         self.body(body)?;
         if self.in_library() {
-            self.op8(op::LITERAL, literal::UNDEFINED);
+            self.push(Value::of(value::UNDEFINED));
         } else {
             self.op(op::CAPTURED);
         }
         self.op(op::RESULT);
         self.scopes.pop();
-        let slots = self.functions[self.function].0;
-        self.out.macros[index as usize] =
-            Macro { entry, slots, params: Self::count(at, params.len())?, first_param, flags };
+        self.end_head(head);
+        self.out.functions[index as usize] = entry;
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! The library: filters, methods and functions in the template language itself, see `library.jinja`.
+//! The library: operators, filters, methods and functions in the template language itself, see `library.jinja` and `strings.jinja`.
 
 use super::ast::{Param, Stmt, StmtKind};
 use super::lexer;
@@ -14,7 +14,7 @@ type Functions = HashMap<String, (Vec<Param>, Vec<Stmt>)>;
 /// Parameters and body of each function.
 pub fn functions() -> &'static Functions {
     static FUNCTIONS: LazyLock<Functions> = LazyLock::new(|| {
-        let source = lexer::normalise(include_str!("library.jinja"));
+        let source = lexer::normalise(concat!(include_str!("library.jinja"), include_str!("strings.jinja")));
         let tokens = lexer::tokens(&source).expect("the library is in order");
         let body = Parser::of_library(&tokens).template().expect("the library is in order");
         let functions = body.into_iter().filter_map(|stmt| match stmt.kind {

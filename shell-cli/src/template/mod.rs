@@ -26,7 +26,7 @@ pub use source::{Opened, open, open_file};
 
 use crate::failure::{Failure, Kind};
 use sha2::{Digest, Sha256};
-use tinyrustlm_core::template::{HEADER, PARTS, VERSION};
+use tinyrustlm_core::template::{HEADER, PARTS, VERSION, names::REFUSED_NAME};
 
 /// Longest template, in bytes.
 const MAX_SOURCE: usize = 1 << 20;
@@ -105,23 +105,19 @@ fn assemble(
 ) -> Compiled {
     let variables = serde_json::Value::Object(variables.clone()).to_string();
     let mut parts: [Vec<u8>; PARTS] = Default::default();
-    for entry in &output.macros {
-        parts[1].extend(entry.entry.to_le_bytes());
-        for field in [entry.slots, entry.params, entry.first_param, entry.flags] {
-            parts[1].extend(field.to_le_bytes());
-        }
-    }
-    parts[2] = output.params.iter().flat_map(|param| param.to_le_bytes()).collect();
+    parts[1] = output.functions.iter().flat_map(|address| address.to_le_bytes()).collect();
+    parts[2] = output.operators.iter().flat_map(|function| function.to_le_bytes()).collect();
     parts[3] = output.code.clone();
     parts[4] = output.positions.iter().flat_map(|&(pc, at)| [pc, at]).flat_map(u32::to_le_bytes).collect();
-    for ((constant, function), (_, mask, of_loop)) in output.names.iter().zip(names::NAMES) {
+    for ((constant, function), (_, kinds)) in output.names.iter().zip(names::NAMES) {
+        parts[5].extend(kinds.to_le_bytes());
         parts[5].extend(constant.to_le_bytes());
-        parts[5].extend([*mask, *of_loop]);
         parts[5].extend(function.to_le_bytes());
     }
     let before_pool = HEADER + 8 * output.strings.len() + parts[1..6].iter().map(Vec::len).sum::<usize>();
     for text in &output.strings {
-        let number = names::NAMES.iter().position(|(name, ..)| name == text).map_or(0, |index| index + 1);
+        let listed = names::NAMES.iter().position(|(name, _)| name == text).map_or(0, |index| index + 1);
+        let number = if text.starts_with("__") && text.ends_with("__") { REFUSED_NAME } else { listed };
         let packed = text.len() as u32 | (number as u32) << 24;
         parts[0].extend(((before_pool + parts[6].len()) as u32).to_le_bytes());
         parts[0].extend(packed.to_le_bytes());
@@ -132,12 +128,10 @@ fn assemble(
     parts[9] = name.as_bytes().to_vec();
     parts[10] = source.as_bytes().to_vec();
 
-    let mut head = (output.slots as u32).to_le_bytes().to_vec();
-    head.extend(output.library.to_le_bytes());
-    head.extend(output.hooks.iter().flat_map(|hook| hook.to_le_bytes()));
+    let head = output.library.to_le_bytes();
     let source_hash: [u8; 32] = Sha256::digest(source).into();
     let mut program = Sha256::new();
-    program.update(&head);
+    program.update(head);
     parts[..9].iter().for_each(|part| program.update(part));
     let program_hash: [u8; 32] = program.finalize().into();
     let mut section = Vec::new();

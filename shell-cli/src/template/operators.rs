@@ -2,9 +2,10 @@
 
 use super::Fault;
 use super::ast::{Args, Expr, ExprKind};
+use super::codegen::NEGATED;
 use super::lexer::Kind;
 use super::parser::{Parser, is, named};
-use tinyrustlm_core::template::op::{binary, compare};
+use tinyrustlm_core::template::op::binary;
 
 impl Parser<'_> {
     /// One expression, or several with commas between as a tuple.
@@ -67,16 +68,16 @@ impl Parser<'_> {
         let mut rest = Vec::new();
         loop {
             let op = match &self.peek().kind {
-                Kind::Op("==") => compare::EQ,
-                Kind::Op("!=") => compare::NE,
-                Kind::Op("<") => compare::LT,
-                Kind::Op("<=") => compare::LE,
-                Kind::Op(">") => compare::GT,
-                Kind::Op(">=") => compare::GE,
-                Kind::Name(name) if name == "in" => compare::IN,
+                Kind::Op("==") => binary::EQ,
+                Kind::Op("!=") => binary::EQ | NEGATED,
+                Kind::Op("<") => binary::LT,
+                Kind::Op("<=") => binary::LE,
+                Kind::Op(">") => binary::GT,
+                Kind::Op(">=") => binary::GE,
+                Kind::Name(name) if name == "in" => binary::IN,
                 Kind::Name(name) if name == "not" && named(self.look(), "in") => {
                     self.at += 1;
-                    compare::NOT_IN
+                    binary::IN | NEGATED
                 }
                 _ => break,
             };

@@ -3,6 +3,7 @@
 use super::Fault;
 use super::ast::{Expr, ExprKind, Param, Stmt, StmtKind, Target};
 use super::lexer::{Kind, Token};
+use tinyrustlm_core::template::value;
 
 /// Deepest nesting of expressions and of statements.
 const MAX_DEPTH: usize = 120;
@@ -251,7 +252,13 @@ impl<'t> Parser<'t> {
             "return" if self.library => StmtKind::Return(self.tuple(true, &[], false)?),
             "collect" if self.library => StmtKind::Collect(self.tuple(true, &[], false)?),
             "loop" if self.library => StmtKind::Forever(self.body(&["endloop"])?.0),
-            "gather" if self.library => {
+            "gather" | "text" | "dict" if self.library => {
+                let kind = match name.as_str() {
+                    "text" => value::STR,
+                    "dict" => value::DICT,
+                    _ => value::LIST,
+                };
+                let end = format!("end{name}");
                 let name = self.name()?;
                 let mut each = None;
                 if self.skip_name("for") {
@@ -261,7 +268,7 @@ impl<'t> Parser<'t> {
                     }
                     each = Some((target, self.tuple(false, &[], false)?));
                 }
-                StmtKind::Gather { name, each, body: self.body(&["endgather"])?.0 }
+                StmtKind::Gather { kind, name, each, body: self.body(&[end.as_str()])?.0 }
             }
             "break" => StmtKind::Break,
             "continue" => StmtKind::Continue,

@@ -170,7 +170,7 @@ impl Scopes {
                 }
                 StmtKind::Return(expr) | StmtKind::Collect(expr) => self.expr(expr),
                 StmtKind::Forever(body) => self.body(body),
-                StmtKind::Gather { name, each, body } => {
+                StmtKind::Gather { name, each, body, .. } => {
                     if let Some((target, iter)) = each {
                         self.expr(iter);
                         self.target(target, true);

@@ -4,7 +4,9 @@ use super::Fault;
 use super::ast::{Expr, Stmt, StmtKind, Target};
 use super::codegen::Codegen;
 use super::scope::{Scopes, reads};
-use tinyrustlm_core::template::op::{self, literal};
+use tinyrustlm_core::Code;
+use tinyrustlm_core::template::op;
+use tinyrustlm_core::template::value::{self, Value};
 
 /// A loop that `break` and `continue` may leave.
 pub(super) struct Loop {
@@ -32,8 +34,8 @@ impl Codegen {
         match &stmt.kind {
             StmtKind::Data(_) if self.in_library() => {}
             StmtKind::Data(text) => {
-                let text = self.constant(at, text)?;
-                self.op16(op::EMIT_STR, text);
+                self.text(at, text)?;
+                self.op(op::EMIT);
             }
             StmtKind::Print(expr) => {
                 self.expr(expr)?;
@@ -120,10 +122,7 @@ impl Codegen {
                 self.expr(value)?;
                 self.op(op::RESULT);
             }
-            StmtKind::Collect(value) => {
-                self.expr(value)?;
-                self.op(op::COLLECT);
-            }
+            StmtKind::Collect(value) => self.expr(value)?,
             StmtKind::Forever(body) => {
                 let next = self.here();
                 self.loops.push(Loop { next, breaks: Vec::new(), captures: 0 });
@@ -131,15 +130,13 @@ impl Codegen {
                 self.jump_back(op::JUMP, next);
                 self.end_loop();
             }
-            StmtKind::Gather { name, each, body } => {
-                match each {
-                    Some((_, iter)) => self.expr(iter)?,
-                    None => self.op16(op::TUPLE, 0),
-                }
-                self.op(op::ITER);
-                if let Some((target, _)) = each {
+            StmtKind::Gather { kind, name, each, body } => {
+                let collected = self.begin_collecting()?;
+                if let Some((target, iter)) = each {
+                    self.expr(iter)?;
+                    let state = self.iterate()?;
                     let next = self.here();
-                    let end = self.jump(&[op::NEXT]);
+                    let end = self.next(state);
                     self.loops.push(Loop { next, breaks: vec![end], captures: 0 });
                     self.assign(at, target)?;
                     self.body(body)?;
@@ -148,7 +145,7 @@ impl Codegen {
                 } else {
                     self.body(body)?;
                 }
-                self.op8(op::COLLECTED, 0);
+                self.collected(*kind, collected);
                 self.store(at, name)?;
             }
             StmtKind::Break | StmtKind::Continue => {
@@ -157,7 +154,8 @@ impl Codegen {
                 };
                 let (next, captures) = (innermost.next, innermost.captures);
                 for _ in 0..captures {
-                    self.op(op::CAPTURE_DROP);
+                    self.op(op::CAPTURED);
+                    self.op(op::POP);
                 }
                 if stmt.kind == StmtKind::Continue {
                     self.jump_back(op::JUMP, next);
@@ -176,7 +174,7 @@ impl Codegen {
             |scopes| scopes.body(body),
             |codegen| {
                 codegen.enter()?;
-                codegen.op(op::CAPTURE);
+                codegen.op(op::MARK);
                 codegen.loops.iter_mut().last().into_iter().for_each(|innermost| innermost.captures += 1);
                 codegen.body(body)?;
                 codegen.loops.iter_mut().last().into_iter().for_each(|innermost| innermost.captures -= 1);
@@ -190,7 +188,12 @@ impl Codegen {
     fn check_namespaces(&mut self, at: usize, target: &Target) -> Result<(), Fault> {
         match target {
             Target::Attr(namespace, _) => match self.scopes.find(namespace) {
-                Some(variable) => self.placed(op::NAMESPACE, &variable),
+                Some(variable) => {
+                    self.placed(op::LOAD_RAW, &variable)?;
+                    self.call_library("check_namespace")?;
+                    self.op(op::POP);
+                    Ok(())
+                }
                 None => Self::missing_name(at, namespace),
             },
             Target::Tuple(items) => items.iter().try_for_each(|item| self.check_namespaces(at, item)),
@@ -204,9 +207,13 @@ impl Codegen {
             Target::Name(name) => self.store(at, name),
             Target::Attr(namespace, attribute) => {
                 let Some(variable) = self.scopes.find(namespace) else { return Self::missing_name(at, namespace) };
-                self.placed(op::SET_ATTR, &variable)?;
-                let attribute = self.constant(at, attribute)?;
-                self.out.code.extend(attribute.to_le_bytes());
+                if attribute.starts_with('_') {
+                    return self.fail(at, Code::TemplateSecurityError, "");
+                }
+                self.placed(op::LOAD_RAW, &variable)?;
+                self.text(at, attribute)?;
+                self.call_library("set_attribute")?;
+                self.op(op::POP);
                 Ok(())
             }
             Target::Tuple(items) => {
@@ -230,7 +237,7 @@ impl Codegen {
         }
         self.expr(iter)?;
         self.mark(iter.at);
-        self.op(op::ITER);
+        let mut state = self.iterate()?;
         if let Some(test) = test {
             let analyse = |scopes: &mut Scopes| {
                 scopes.target(target, true);
@@ -238,26 +245,26 @@ impl Codegen {
             };
             self.scoped(analyse, |codegen| {
                 codegen.enter()?;
-                codegen.collecting(0, |codegen| {
+                codegen.collecting(state, |codegen| {
                     codegen.op(op::DUP);
                     codegen.assign(at, target)?;
                     codegen.expr(test)
                 })
             })?;
-            self.op(op::ITER);
+            state = self.iterate()?;
         }
         // Runs the `else` unless the end of a body was reached.
         let untouched = if otherwise.is_empty() { None } else { Some(self.fresh(self.function)?) };
-        let flag = |codegen: &mut Self, value: u8| {
+        let flag = |codegen: &mut Self, value: bool| {
             if let Some(slot) = untouched {
-                codegen.op8(op::LITERAL, value);
+                codegen.push(Value::bool(value));
                 codegen.op16(op::STORE, slot);
             }
         };
-        flag(self, literal::TRUE);
+        flag(self, true);
         let next = self.here();
         self.mark(at);
-        let end = self.jump(&[op::NEXT]);
+        let end = self.next(state);
         self.loops.push(Loop { next, breaks: vec![end], captures: 0 });
         let extended = reads(body, "loop") && !self.in_library();
         let analyse = |scopes: &mut Scopes| {
@@ -271,20 +278,19 @@ impl Codegen {
             codegen.assign(at, target)?;
             if extended && let Some(variable) = codegen.scopes.find("loop") {
                 let slot = codegen.slot(&variable)?;
-                codegen.op16(op::LOOP, slot);
+                codegen.op16(op::LOOP, state);
+                codegen.op16(op::STORE, slot);
             }
             if !codegen.in_library() {
                 codegen.enter()?;
             }
             codegen.body(body)
         })?;
-        flag(self, literal::FALSE);
+        flag(self, false);
         self.jump_back(op::JUMP, next);
         self.end_loop();
-        self.op(op::ITER_END);
         if let Some(slot) = untouched {
-            self.op8(op::LOAD, 0);
-            self.out.code.extend(slot.to_le_bytes());
+            self.load_slot(slot);
             let past = self.jump(&[op::JUMP_FALSE]);
             self.scoped(
                 |scopes| scopes.body(otherwise),
@@ -298,24 +304,52 @@ impl Codegen {
         Ok(())
     }
 
-    /// Goes through the loop state on the stack and keeps each item for which `test`, which finds it on top of the
-    /// stack, leaves true above it.
+    /// Begins a loop over the value on the stack; gives the first of its slots.
+    pub(super) fn iterate(&mut self) -> Result<u16, Fault> {
+        let state = self.fresh(self.function)?;
+        self.fresh(self.function)?;
+        self.fresh(self.function)?;
+        self.op16(op::ITER, state);
+        Ok(state)
+    }
+
+    /// The next item of a loop on the stack, or the jump that is landed where the loop ends.
+    pub(super) fn next(&mut self, state: u16) -> usize {
+        let [low, high] = state.to_le_bytes();
+        self.jump(&[op::NEXT, low, high])
+    }
+
+    /// What is left on the stack from here on is collected; gives the slot that remembers where.
+    pub(super) fn begin_collecting(&mut self) -> Result<u16, Fault> {
+        let slot = self.fresh(self.function)?;
+        self.op(op::MARK);
+        self.op16(op::STORE, slot);
+        Ok(slot)
+    }
+
+    /// What was collected becomes one value.
+    pub(super) fn collected(&mut self, kind: u8, slot: u16) {
+        self.load_slot(slot);
+        self.op8(op::COLLECTED, kind);
+    }
+
+    /// Lists the items of a loop for which `test`, which finds one on top of the stack, leaves true above it.
     pub(super) fn collecting(
         &mut self,
-        lazy: u8,
+        state: u16,
         test: impl FnOnce(&mut Self) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
+        let collected = self.begin_collecting()?;
         let next = self.here();
-        let end = self.jump(&[op::NEXT]);
+        let end = self.next(state);
         test(self)?;
         let skip = self.jump(&[op::JUMP_FALSE]);
-        self.op(op::COLLECT);
         self.jump_back(op::JUMP, next);
         self.land(skip);
         self.op(op::POP);
         self.jump_back(op::JUMP, next);
         self.land(end);
-        self.op8(op::COLLECTED, lazy);
+        self.collected(value::LIST, collected);
         Ok(())
     }
 
