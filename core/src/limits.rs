@@ -11,6 +11,3 @@ pub const MAX_MODEL_BYTES: u64 = 134_217_728;
 
 /// Steps one rendering of a template may take. An ordinary conversation takes some ten thousand.
 pub const TEMPLATE_STEPS: u32 = 1 << 24;
-
-/// Widest indentation or padding a template may ask for, in characters.
-pub const TEMPLATE_WIDTH: usize = 4096;

@@ -160,6 +160,52 @@ fn hostile_templates_end_at_a_limit() {
     }
 }
 
+/// Python's `repr` of a float from Rust's shortest digits.
+fn repr(value: f64) -> String {
+    let text = format!("{value:e}");
+    let (digits, exponent) = text.split_once('e').unwrap();
+    let exponent: i32 = exponent.parse().unwrap();
+    if (-4..16).contains(&exponent) {
+        return format!("{value:?}");
+    }
+    format!("{digits}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs())
+}
+
+#[test]
+fn floats_read_and_print_as_in_the_standard_library() {
+    let section = section_of("{{ a }} {{ [a]|tojson }} {{ a == b }} {{ c|float == a }}").unwrap();
+    let template = Template::parse(&section).unwrap();
+    let mut renderer = Renderer::default();
+    let mut random = Random(7);
+    let mut values = vec![0.1, 1.0, 1e16, 5e-324, f64::MAX, f64::MIN_POSITIVE, 1e22, 1e23, 9007199254740993.0, 0.3];
+    values.extend([2f64.powi(-44), 2f64.powi(-1022), 2f64.powi(1023), 0.0, -0.0, 123456.789, 1e-4, 1e-5, 0.1 + 0.2]);
+    for index in 0..100 {
+        let bits = (random.below(1 << 31) as u64) << 33 | (random.below(1 << 31) as u64) << 2 | index & 3;
+        values.push(f64::from_bits(bits));
+        values.push(random.below(1 << 30) as f64 / 10f64.powi(random.below(12) as i32));
+    }
+    for value in values.into_iter().filter(|value| value.is_finite()) {
+        let (short, long) = (format!("{value:e}"), format!("{value:.60e}"));
+        let input = format!(r#"{{"vars":{{"a":{short},"b":{long},"c":"{long}"}}}}"#);
+        let text = renderer.render(&template, &input, NOW).unwrap().text;
+        let wanted = repr(value);
+        assert_eq!(String::from_utf8(text).unwrap(), format!("{wanted} [{wanted}] True True"), "{short} {long}");
+    }
+    // Half way between two, and a little above; beyond the ends.
+    let tie = "9007199254740993";
+    for text in
+        [&format!("{tie}.0"), &format!("{tie}.{}1", "0".repeat(60)), "1e400", "-1e400", "1e-400", "1e-99999999999"]
+            .into_iter()
+            .chain(["2.4703282292062327e-324", "2.4703282292062329e-324", "1E5", "1e+5", "0.0000001e7"])
+    {
+        let input = format!(r#"{{"vars":{{"a":{text},"b":{text},"c":"{text}"}}}}"#);
+        let text_of = |value: f64| if value.is_infinite() { format!("{value}") } else { repr(value) };
+        let done = renderer.render(&template, &input, NOW).unwrap().text;
+        let done = String::from_utf8(done).unwrap();
+        assert_eq!(done.split(' ').next(), Some(&*text_of(text.parse().unwrap())), "{text}");
+    }
+}
+
 #[test]
 fn content_is_data() {
     let source = "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content|trim|upper|replace('B', 'bb') }}{{ '%s' % m.content[:2] }}\

@@ -77,7 +77,7 @@ impl Vm<'_> {
         Ok(result.flagged((a.flags() | b.flags()) & value::CONTENT))
     }
 
-    /// The top `count` values of the stack, where they stay, as one string.
+    /// The top `count` strings of the stack, where they stay, as one.
     pub(super) fn concat(&mut self, count: usize) -> Result<Value, Fail> {
         let first = self.sp.wrapping_sub(count);
         let mut mark = self.text.used();
@@ -87,19 +87,9 @@ impl Vm<'_> {
             // What already stands at the end stays there, so that text grown piece by piece costs what it is long.
             match self.text.start_at_end(item) {
                 Some(start) if index == first => mark = start,
-                _ => self.print(item)?,
+                _ => self.text.push_str(item)?,
             }
         }
-        Ok(self.text.since(mark))
-    }
-
-    /// Python's `str` as a string value.
-    pub(super) fn string_of(&mut self, item: Value) -> Result<Value, Fail> {
-        if item.kind() == value::STR {
-            return Ok(item);
-        }
-        let mark = self.text.used();
-        self.print(item)?;
         Ok(self.text.since(mark))
     }
 

@@ -12,7 +12,6 @@ mod heap;
 mod json;
 pub mod names;
 mod native;
-mod number;
 pub mod op;
 mod print;
 mod strings;
@@ -26,7 +25,7 @@ pub use text::{bit, set_bit};
 pub use time::Now;
 
 use crate::error::{Code, Error};
-use crate::limits::{TEMPLATE_STEPS as MAX_STEPS, TEMPLATE_WIDTH as MAX_WIDTH};
+use crate::limits::TEMPLATE_STEPS as MAX_STEPS;
 use crate::utf8::text_len;
 use json::Json;
 use text::Text;
@@ -161,8 +160,7 @@ impl<'a> Template<'a> {
                 return Err(Error::new(Code::TemplateTooShort).at(4 * (LENGTHS + part) as u64));
             }
         }
-        let whole = template.start(PARTS) == section.len() && u32::try_from(section.len()).is_ok();
-        if !whole || Unicode::parse(template.part(TABLES)).is_none() {
+        if template.start(PARTS) != section.len() || u32::try_from(section.len()).is_err() {
             return Err(Error::new(Code::TemplateDamaged).at(4 * LENGTHS as u64));
         }
         Ok(template)
@@ -255,7 +253,7 @@ impl<'a> Template<'a> {
             names: self.part(NAMES),
             library: u32_at(self.section, 1).unwrap_or(0) as usize,
         };
-        let unicode = Unicode::parse(self.part(TABLES)).ok_or(refuse(Code::TemplateDamaged))?;
+        let unicode = Unicode::new(self.part(TABLES));
         let mut vm = Vm::new(program, unicode, text, values, out, content, now);
 
         let mut json = Json::new(self.variables(), self.start(VARIABLES), false);

@@ -1,7 +1,7 @@
 //! The machine's own operations, of which the library makes filters, methods and functions.
 
 use super::Fail;
-use super::number::{parse_float, parse_int};
+use super::json::parse_int;
 use super::op::native;
 use super::text::{decode, part};
 use super::value::{self, Value};
@@ -9,7 +9,7 @@ use super::vm::Vm;
 use crate::error::Code;
 
 /// Most values an operation takes.
-const OPERANDS: usize = 4;
+const OPERANDS: usize = 3;
 
 impl Vm<'_> {
     /// Pops the operands of an operation, gives its result.
@@ -19,7 +19,7 @@ impl Vm<'_> {
         for (index, operand) in operands.iter_mut().take(count).enumerate() {
             *operand = self.load(self.sp.wrapping_add(index));
         }
-        let [item, x, y, z] = operands;
+        let [item, x, y] = operands;
         let (first, second) = (self.int_of(x), self.int_of(y));
         // What a value holds.
         let place = item.at().wrapping_add(first as usize);
@@ -34,7 +34,6 @@ impl Vm<'_> {
                 None => -1,
             },
             native::NOW => self.now.field(self.int_of(item) as u8) as i64,
-            native::STRING => return self.string_of(item),
             native::PART => {
                 let end = item.len() as i64;
                 let (from, to) = (first.clamp(0, end) as usize, second.clamp(0, end) as usize);
@@ -44,16 +43,13 @@ impl Vm<'_> {
                 let at = item.at().wrapping_add(from);
                 return Ok(Value::new(item.kind(), at, to.saturating_sub(from)).flagged(item.flags()));
             }
-            native::CASE => return self.case(item, first),
+            native::MAP => return self.mapped(item, first as usize),
+            native::CODE => decode(self.text.of(item), 0).0 as i64,
             native::HAS => {
-                let (point, len) = decode(self.text.of(item), 0);
-                return Ok(Value::bool(len > 0 && self.unicode.has(first as usize, point)));
+                let point = decode(self.text.of(item), 0).0;
+                return Ok(Value::bool(self.unicode.has(first as usize, point)));
             }
-            native::LIKE => {
-                let (mark, content) = (self.text.used(), self.text.is_content(x.at()));
-                self.text.copy(item.at(), item.len(), Some(content))?;
-                return Ok(self.text.since(mark));
-            }
+            native::LIKE => return self.text_like(item, x),
             native::FLAGS if count == 1 => return Ok(item.flagged(value::MARKUP)),
             native::FLAGS => return Ok(item.flagged(x.flags() | y.flags())),
             native::AS => {
@@ -66,47 +62,18 @@ impl Vm<'_> {
                 return Ok(item);
             }
             native::LOOP => return self.loop_state(item, first),
-            native::NUMBER => return self.parse(item, self.truthy(x)),
-            native::TRUNCATE => {
-                let float = self.float_of(item);
-                if !float.is_finite() {
-                    return Ok(Value::of(value::NONE));
-                }
-                if float.abs() >= 9.0e18 {
-                    return self.fail(Code::TemplateOverflow);
-                }
-                float as i64
-            }
-            native::JSON => {
-                self.charge(item.weight() / 4)?;
-                return self.tojson(item, x, y, z);
-            }
-            native::REPR => {
-                let mark = self.text.used();
-                self.print_repr(item)?;
-                return Ok(self.text.since(mark));
-            }
+            native::INTEGER => match parse_int(self.text.of(item)) {
+                Some(number) => number,
+                None => return Ok(Value::of(value::NONE)),
+            },
+            native::BITS => self.float_of(item).to_bits() as i64,
+            native::FLOAT => return self.float(f64::from_bits(self.int_of(item) as u64)),
             native::RAISE => {
-                let message = self.string_of(item)?;
-                self.fail_with(message);
+                self.fail_with(item);
                 return self.fail(Code::numbered(first as u32).unwrap_or(Code::TemplateDamaged));
             }
             _ => return self.fail(Code::TemplateDamaged),
         };
         self.integer(number)
-    }
-
-    /// The number a text is: an integer or a float; None when it is none.
-    fn parse(&mut self, text: Value, as_float: bool) -> Result<Value, Fail> {
-        self.charge(text.len() / 4)?;
-        let bytes = self.text.of(text);
-        if let Some(number) = parse_int(bytes).filter(|_| !as_float) {
-            let whole = number != i64::MAX && number != i64::MIN;
-            return if whole { self.integer(number) } else { self.fail(Code::TemplateOverflow) };
-        }
-        match parse_float(bytes) {
-            Some(number) => self.float(number),
-            None => Ok(Value::of(value::NONE)),
-        }
     }
 }

@@ -72,6 +72,8 @@ pub const MACRO: u8 = 31;
 pub const RESULT: u8 = 32;
 /// End of the template.
 pub const HALT: u8 = 33;
+/// The top as a string.
+pub const TEXT: u8 = 34;
 
 /// Flags in the head of a function: `u16` slots, `u16` parameters, `u8` flags, then a `u16` constant with the name of each
 /// parameter, and of a caller. After the parameters' slots come three for a caller, further named and further positional
@@ -94,10 +96,6 @@ pub mod now {
     pub const HOUR: u8 = 3;
     pub const MINUTE: u8 = 4;
     pub const SECOND: u8 = 5;
-    /// Sunday is 0.
-    pub const WEEKDAY: u8 = 6;
-    /// From 1.
-    pub const DAY_OF_YEAR: u8 = 7;
 }
 
 /// Operands of [`BINARY`]. What the machine does not do itself the library's function for the operator does: the section
@@ -122,11 +120,21 @@ pub mod binary {
     pub const COUNT: usize = 13;
 }
 
+/// Further functions of the library that the machine calls, listed behind those of the operators.
+pub mod hook {
+    /// x, neither string nor integer: its `str`
+    pub const TEXT: u8 = super::binary::COUNT as u8;
+    /// text: the float that JSON writes so, or None
+    pub const NUMBER: u8 = TEXT + 1;
+    /// Number of functions in the list.
+    pub const COUNT: usize = super::binary::COUNT + 2;
+}
+
 /// Operands of [`NATIVE`], with what stands on the stack. A parameter that is not there is missing. Places in texts are
 /// numbers of bytes.
 pub mod native {
-    /// x: as a string
-    pub const STRING: u8 = 0;
+    /// text: its first character's code point
+    pub const CODE: u8 = 0;
     /// x: its characters or items
     pub const LENGTH: u8 = 1;
     /// text: its bytes
@@ -139,11 +147,11 @@ pub mod native {
     pub const FIND: u8 = 5;
     /// text, characters, one of [`span`](mod@super::span): where the run of such characters ends
     pub const SPAN: u8 = 6;
-    /// text, 0 lower 1 upper 2 title; a sigma is never final
-    pub const CASE: u8 = 7;
-    /// text, number of a Unicode table: whether it has the first character
+    /// text, number of a mapping: with each character mapped
+    pub const MAP: u8 = 7;
+    /// text, number of a table of ranges: whether it has the first character
     pub const HAS: u8 = 8;
-    /// text, like: its bytes are content when the first of the second is
+    /// text, like: its bytes are content when the second is, of a string its first
     pub const LIKE: u8 = 9;
     /// x, like, like: with the flags of the second and third; alone marked safe
     pub const FLAGS: u8 = 10;
@@ -157,18 +165,16 @@ pub mod native {
     pub const SLOT: u8 = 14;
     /// loop, 0 index from 0, 1 length, 2 source
     pub const LOOP: u8 = 15;
-    /// text, whether only as a float: the number it is, or None
-    pub const NUMBER: u8 = 16;
-    /// float: without its fraction; None when it is no number
-    pub const TRUNCATE: u8 = 17;
-    /// x, ensure_ascii, indent, separators
-    pub const JSON: u8 = 18;
-    /// x: its `repr`
-    pub const REPR: u8 = 19;
+    /// text: the integer it is, or None; cut off at the ends of 64 bits
+    pub const INTEGER: u8 = 16;
+    /// float: its bits as an integer
+    pub const BITS: u8 = 17;
+    /// integer: the float of these bits
+    pub const FLOAT: u8 = 18;
     /// one of [`now`](mod@super::now): that part of the host's time
-    pub const NOW: u8 = 20;
-    /// message, number of the error
-    pub const RAISE: u8 = 21;
+    pub const NOW: u8 = 19;
+    /// message, a string, and number of the error
+    pub const RAISE: u8 = 20;
 }
 
 /// Ways of [`native::SPAN`], added up.
@@ -196,6 +202,8 @@ pub mod test {
     pub const TRUE: u64 = 1 << 62;
     /// Bit of the operand: the value must be false as well.
     pub const FALSE: u64 = 1 << 60;
+    /// Bit of the operand: the value must be marked safe as well.
+    pub const SAFE: u64 = 1 << 58;
     /// Not given.
     pub const MISSING: u64 = set(&[super::super::value::MISSING]);
     /// Undefined in either way.
@@ -203,7 +211,7 @@ pub mod test {
     /// Undefined because the sandbox refuses it.
     pub const REFUSED: u64 = set(&[UNSAFE]);
     /// Everything.
-    pub const ANY: u64 = !0 >> 4;
+    pub const ANY: u64 = !0 >> 8;
     /// None.
     pub const NONE: u64 = set(&[super::super::value::NONE]);
     /// Strings.

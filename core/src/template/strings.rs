@@ -3,7 +3,6 @@
 use super::Fail;
 use super::op::span;
 use super::text::{before, char_offset, decode, find};
-use super::unicode::Case;
 use super::value::{self, Value};
 use super::vm::Vm;
 use crate::error::Code;
@@ -29,27 +28,6 @@ impl Vm<'_> {
             self.charge(1)?;
         }
         Ok(if back { to } else { from } as i64)
-    }
-
-    /// A text in lower (0), upper (1) or title (2) case, character by character.
-    pub(super) fn case(&mut self, text: Value, which: i64) -> Result<Value, Fail> {
-        self.charge(text.len() / 4)?;
-        let case = match which {
-            0 => Case::Lower,
-            1 => Case::Upper,
-            _ => Case::Title,
-        };
-        let (mark, mut at) = (self.text.used(), 0);
-        while at < text.len() {
-            let (point, len) = decode(self.text.of(text), at);
-            let content = self.text.is_content(text.at().wrapping_add(at));
-            if point >= 0x80 {
-                self.charge(32)?;
-            }
-            self.unicode.push_mapped(&mut self.text, case, point, content)?;
-            at = at.wrapping_add(len.max(1));
-        }
-        Ok(self.text.since(mark).flagged(text.flags()))
     }
 
     /// Where a character stands; a negative number counts from the end.

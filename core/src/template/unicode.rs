@@ -1,46 +1,23 @@
 //! Properties of code points, as tables in the template's section: the code carries none.
 //!
-//! Each table is a run of LEB128 numbers. Ranges: gap from the end of the last range, length. Mappings: gap, length - 1,
-//! stride, zigzag distance; strings: code point, count, code points, in ascending order of the first.
+//! Ranges are a run of LEB128 numbers: gap from the end of the last range, length. A mapping begins with a bit for each
+//! ASCII character, set where it changes. Then follow LEB128 numbers, in ascending order of the code points: gap from the
+//! last code point of the entry before, and how many code points it becomes; when that is 1, last minus first, stride and
+//! zigzag distance, else the code points.
 
 use super::Fail;
-use super::text::Text;
+use super::text::{Text, bit};
 
 /// The tables, each in the order of the section.
 #[derive(Clone, Copy, Debug)]
 pub struct Unicode<'a> {
-    tables: [&'a [u8]; TABLES],
+    bytes: &'a [u8],
 }
 
 /// Number of tables.
-pub const TABLES: usize = 8;
-/// Ranges of code points that `repr` prints as they are.
-pub const PRINTABLE: usize = 0;
-/// Ranges of cased code points.
-pub const CASED: usize = 1;
-/// Ranges of code points that case rules skip.
-pub const CASE_IGNORABLE: usize = 2;
-/// Mapping to lower case.
-pub const LOWER: usize = 3;
-/// Mapping to upper case.
-pub const UPPER: usize = 4;
-/// Code points whose upper case is a string.
-pub const UPPER_STRINGS: usize = 5;
-/// Mapping to title case, only where it differs from upper case.
-pub const TITLE: usize = 6;
-/// Code points whose title case is a string.
-pub const TITLE_STRINGS: usize = 7;
-
-/// Which way to map.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Case {
-    /// To lower case.
-    Lower,
-    /// To upper case.
-    Upper,
-    /// To title case: what begins a word.
-    Title,
-}
+pub const TABLES: usize = 10;
+/// Bytes of a mapping's bits for ASCII.
+const ASCII: usize = 16;
 
 fn leb(table: &mut &[u8]) -> Option<u32> {
     let mut value = 0u32;
@@ -57,22 +34,16 @@ fn leb(table: &mut &[u8]) -> Option<u32> {
 }
 
 impl<'a> Unicode<'a> {
-    /// Cuts the section's tables: [`TABLES`] lengths as `u16`, then the tables. `None` when a length does not fit.
-    pub fn parse(bytes: &'a [u8]) -> Option<Self> {
-        let (lengths, mut rest) = bytes.split_at_checked(2 * TABLES)?;
-        let mut tables = [&[][..]; TABLES];
-        let mut lengths = lengths;
-        for table in &mut tables {
-            let (length, more) = lengths.split_first_chunk::<2>()?;
-            lengths = more;
-            let length = u16::from_le_bytes(*length) as usize;
-            (*table, rest) = rest.split_at_checked(length)?;
-        }
-        Some(Self { tables })
+    /// The section's tables: [`TABLES`] lengths as `u16`, then the tables. One that does not fit is empty.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes }
     }
 
-    fn table(&self, index: usize) -> &'a [u8] {
-        self.tables.get(index).copied().unwrap_or(&[])
+    /// The table with this number.
+    pub fn table(&self, index: usize) -> &'a [u8] {
+        let length = |index| super::u16_at(self.bytes, index).unwrap_or(0) as usize;
+        let at = (0..index.min(TABLES)).fold(2 * TABLES, |at, before| at.wrapping_add(length(before)));
+        self.bytes.get(at..at.wrapping_add(length(index))).unwrap_or(&[])
     }
 
     /// Whether a table of ranges holds the code point.
@@ -88,67 +59,40 @@ impl<'a> Unicode<'a> {
         }
         false
     }
+}
 
-    fn mapped(&self, table: usize, point: u32) -> Option<u32> {
-        let mut rest = self.table(table);
-        let mut at = 0u32;
-        while let (Some(gap), Some(span), Some(stride), Some(zigzag)) =
-            (leb(&mut rest), leb(&mut rest), leb(&mut rest), leb(&mut rest))
-        {
-            let start = at.wrapping_add(gap);
-            at = start.wrapping_add(span);
-            if point < start {
-                return None;
-            }
-            if point <= at {
-                let offset = point.wrapping_sub(start);
-                if offset.checked_rem(stride) == Some(0) {
-                    let distance = (zigzag >> 1) as i32 ^ -((zigzag & 1) as i32);
-                    return Some(point.wrapping_add_signed(distance));
-                }
-            }
-        }
-        None
+/// Appends what a mapping makes of one code point.
+pub(super) fn push_mapped(text: &mut Text<'_>, table: &[u8], point: u32, content: bool) -> Result<(), Fail> {
+    let mut rest = table.get(ASCII..).unwrap_or(&[]);
+    if point < 0x80 && !bit(table, point as usize) {
+        return text.push(point as u8, content);
     }
-
-    /// Appends the mapping of one code point.
-    pub(super) fn push_mapped(&self, text: &mut Text<'_>, case: Case, point: u32, content: bool) -> Result<(), Fail> {
-        if point < 0x80 {
-            let byte = point as u8;
-            let mapped = if case == Case::Lower { byte.to_ascii_lowercase() } else { byte.to_ascii_uppercase() };
-            return text.push(mapped, content);
+    let mut at = 0u32;
+    while let (Some(gap), Some(count)) = (leb(&mut rest), leb(&mut rest)) {
+        at = at.wrapping_add(gap);
+        if point < at {
+            break;
         }
-        if case == Case::Lower && point == 0x130 {
-            text.push_char(0x69, content)?;
-            return text.push_char(0x307, content);
-        }
-        if case == Case::Lower {
-            return text.push_char(self.mapped(LOWER, point).unwrap_or(point), content);
-        }
-        let tables: &[(usize, usize)] = if case == Case::Title {
-            &[(TITLE_STRINGS, TITLE), (UPPER_STRINGS, UPPER)]
-        } else {
-            &[(UPPER_STRINGS, UPPER)]
-        };
-        for &(strings, mapping) in tables {
-            let mut rest = self.table(strings);
-            while let (Some(from), Some(count)) = (leb(&mut rest), leb(&mut rest)) {
-                for _ in 0..count {
-                    let to = leb(&mut rest).unwrap_or(point);
-                    if from == point {
-                        text.push_char(to, content)?;
-                    }
-                }
-                if from == point {
-                    return Ok(());
+        let offset = point.wrapping_sub(at);
+        if count != 1 {
+            for _ in 0..count {
+                let to = leb(&mut rest).unwrap_or(point);
+                if offset == 0 {
+                    text.push_char(to, content)?;
                 }
             }
-            if let Some(to) = self.mapped(mapping, point) {
-                return text.push_char(to, content);
+            if offset == 0 {
+                return Ok(());
+            }
+        } else if let (Some(span), Some(stride), Some(zigzag)) = (leb(&mut rest), leb(&mut rest), leb(&mut rest)) {
+            at = at.wrapping_add(span);
+            if offset <= span && offset.checked_rem(stride) == Some(0) {
+                let distance = (zigzag >> 1) as i32 ^ -((zigzag & 1) as i32);
+                return text.push_char(point.wrapping_add_signed(distance), content);
             }
         }
-        text.push_char(point, content)
     }
+    text.push_char(point, content)
 }
 
 /// Python's `str.isspace` for one code point.

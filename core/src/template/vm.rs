@@ -190,6 +190,20 @@ impl<'m> Vm<'m> {
     /// Runs the first function of the program, the template, to its end.
     pub(super) fn run(&mut self) -> Result<(), Fail> {
         self.library(0)?;
+        self.go()
+    }
+
+    /// What a function of the library gives for a value.
+    pub(super) fn ask(&mut self, function: u8, item: Value) -> Result<Value, Fail> {
+        self.push(item)?;
+        // It returns to where there is no code, which ends the run.
+        self.pc = self.program.code.len();
+        self.operator(function)?;
+        self.go()?;
+        Ok(self.pop())
+    }
+
+    fn go(&mut self) -> Result<(), Fail> {
         loop {
             self.charge(1)?;
             // In the library a fault is where the library was called.
@@ -222,12 +236,22 @@ impl<'m> Vm<'m> {
                     continue;
                 }
                 op::EMIT => {
-                    let item = self.pop();
-                    let mark = self.text.used();
-                    let text = self.string_of(item)?;
-                    self.emit(text)?;
-                    self.text.release(mark);
+                    let (item, mark) = (self.pop(), self.text.used());
+                    // Where the library makes a text of it, this instruction comes again.
+                    self.pc = self.pc.wrapping_sub(1);
+                    if let Some(text) = self.text_of(item)? {
+                        self.pc = self.pc.wrapping_add(1);
+                        self.emit(text)?;
+                        self.text.release(mark);
+                    }
                     continue;
+                }
+                op::TEXT => {
+                    let item = self.pop();
+                    match self.text_of(item)? {
+                        Some(text) => text,
+                        None => continue,
+                    }
                 }
                 op::POP => {
                     self.pop();
@@ -301,8 +325,11 @@ impl<'m> Vm<'m> {
                 op::TEST => {
                     let set = self.number(8);
                     let item = self.pop();
-                    let other = if self.truthy(item) { op::test::FALSE } else { op::test::TRUE };
-                    Value::bool(set >> item.kind() & 1 != 0 && set & other == 0)
+                    let mut lacking = if self.truthy(item) { op::test::FALSE } else { op::test::TRUE };
+                    if item.flags() & value::MARKUP == 0 {
+                        lacking |= op::test::SAFE;
+                    }
+                    Value::bool(set >> item.kind() & 1 != 0 && set & lacking == 0)
                 }
                 op::ITER => {
                     let slot = self.u16();

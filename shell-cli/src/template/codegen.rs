@@ -7,14 +7,14 @@ use super::scope::{Load, Scopes, Variable};
 use super::statements::Loop;
 use std::collections::{BTreeSet, HashMap};
 use tinyrustlm_core::template::names::UNSUPPORTED;
-use tinyrustlm_core::template::op::{self, binary};
+use tinyrustlm_core::template::op::{self, hook};
 use tinyrustlm_core::template::value::{self, Value};
 
 /// Bit of an operator of [`binary`]: its result is negated.
 pub const NEGATED: u8 = 0x80;
 
-/// The library's function of each operator, for what the machine does not do itself.
-const OPERATORS: [&str; binary::COUNT] = [
+/// The library's function of each operator, for what the machine does not do itself, and others that it calls.
+const OPERATORS: [&str; hook::COUNT] = [
     "op_add",
     "op_sub",
     "op_mul",
@@ -28,6 +28,8 @@ const OPERATORS: [&str; binary::COUNT] = [
     "op_gt",
     "op_ge",
     "op_in",
+    "text",
+    "json_number",
 ];
 
 /// The parts of a program.
@@ -38,7 +40,7 @@ pub struct Output {
     /// Address of each function; the first is the template.
     pub functions: Vec<u32>,
     /// Function of each operator.
-    pub operators: [u16; binary::COUNT],
+    pub operators: [u16; hook::COUNT],
     /// Instructions.
     pub code: Vec<u8>,
     /// Address in the code and offset in the source, ascending.
@@ -70,7 +72,7 @@ pub struct Codegen {
 impl Codegen {
     pub(super) fn new() -> Self {
         Self {
-            out: Output { operators: [UNSUPPORTED; binary::COUNT], ..Output::default() },
+            out: Output { operators: [UNSUPPORTED; hook::COUNT], ..Output::default() },
             constants: HashMap::new(),
             scopes: Scopes::default(),
             functions: vec![(0, None)],
@@ -87,6 +89,8 @@ impl Codegen {
     pub fn compile(body: &[Stmt]) -> Result<Output, Fault> {
         let mut codegen = Self::new();
         codegen.out.functions.push(0);
+        codegen.calls(hook::TEXT)?;
+        codegen.calls(hook::NUMBER)?;
         let head = codegen.head(&[], 0, 0)?;
         codegen.scopes.push(0);
         codegen.scopes.body(body);
@@ -108,9 +112,15 @@ impl Codegen {
         self.op(count);
     }
 
+    /// The machine calls this function of [`OPERATORS`].
+    fn calls(&mut self, function: u8) -> Result<(), Fault> {
+        self.out.operators[function as usize] = self.function(OPERATORS[function as usize])?;
+        Ok(())
+    }
+
     pub(super) fn binary(&mut self, which: u8) -> Result<(), Fault> {
         let operator = which & !NEGATED;
-        self.out.operators[operator as usize] = self.function(OPERATORS[operator as usize])?;
+        self.calls(operator)?;
         self.op8(op::BINARY, operator);
         if which != operator {
             self.op(op::NOT);

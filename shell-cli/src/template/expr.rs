@@ -27,7 +27,17 @@ impl Codegen {
             ExprKind::Name(name) => self.load(at, name)?,
             ExprKind::List(items) => self.items(at, value::LIST, items)?,
             ExprKind::Tuple(items) => self.items(at, value::TUPLE, items)?,
-            ExprKind::Concat(items) => self.items(at, value::STR, items)?,
+            ExprKind::Concat(items) => {
+                for item in items {
+                    self.expr(item)?;
+                    if !matches!(*item.kind, ExprKind::Str(_) | ExprKind::Concat(_)) {
+                        self.mark(at);
+                        self.op(op::TEXT);
+                    }
+                }
+                self.mark(at);
+                self.make(at, value::STR, items.len())?;
+            }
             ExprKind::Dict(pairs) => {
                 for (key, value) in pairs {
                     self.expr(key)?;

@@ -23,6 +23,8 @@ use Absent::{False, Float, Int, None as Nothing, Required, Str};
 /// How a filter is done once its value and parameters are on the stack.
 #[derive(Clone, Copy)]
 enum Way {
+    /// As a string.
+    Text,
     /// By an operation of the machine with these further operands.
     Native(u8, &'static [i64]),
     /// The same, with the value as a string.
@@ -31,16 +33,15 @@ enum Way {
     Library(&'static str),
     /// The same, with the value as a string.
     LibraryOfString(&'static str),
-    /// By an operation when the last parameter is not given, else by the library's function.
-    Either(u8, &'static str),
 }
 
-use Way::{Either, Library, LibraryOfString, Native, OfString};
+use Way::{Library, LibraryOfString, Native, OfString, Text};
 
 /// Name, way, parameters in order.
 type Filter = (&'static str, Way, &'static [(&'static str, Absent)]);
 
 const DEFAULT: &[(&str, Absent)] = &[("default_value", Str("")), ("boolean", False)];
+const DATE: &[(&str, Absent)] = &[("month", Required), ("day", Required)];
 const BY: &[(&str, Absent)] = &[("case_sensitive", False), ("attribute", Nothing)];
 
 const FILTERS: &[Filter] = &[
@@ -48,6 +49,8 @@ const FILTERS: &[Filter] = &[
     ("capitalize", Library("filter_capitalize"), &[]),
     ("count", Native(native::LENGTH, &[]), &[]),
     ("d", Library("filter_default"), DEFAULT),
+    ("day of week", Library("day_of_week"), DATE),
+    ("day of year", Library("day_of_year"), DATE),
     ("default", Library("filter_default"), DEFAULT),
     ("dictsort", Library("filter_dictsort"), &[("case_sensitive", False), ("by", Str("key")), ("reverse", False)]),
     ("e", Library("filter_escape"), &[]),
@@ -68,40 +71,39 @@ const FILTERS: &[Filter] = &[
     ("reverse", Library("filter_reverse"), &[]),
     ("safe", OfString(native::FLAGS, &[]), &[]),
     ("sort", Library("filter_sort"), &[("reverse", False), ("case_sensitive", False), ("attribute", Nothing)]),
-    ("string", Native(native::STRING, &[]), &[]),
+    ("string", Text, &[]),
     ("sum", Library("filter_sum"), &[("attribute", Nothing), ("start", Int(0))]),
     ("title", Library("filter_title"), &[]),
     (
         "tojson",
-        Either(native::JSON, "filter_tojson"),
+        Library("filter_tojson"),
         &[("ensure_ascii", False), ("indent", Nothing), ("separators", Nothing), ("sort_keys", False)],
     ),
     ("trim", LibraryOfString("filter_trim"), &[("chars", Nothing)]),
     ("unique", Library("filter_unique"), BY),
-    ("upper", OfString(native::CASE, &[1]), &[]),
+    ("upper", OfString(native::MAP, &[4]), &[]),
 ];
 
 /// The machine's own operations, as the library names them.
 const NATIVES: &[(&str, u8)] = &[
+    ("_bits", native::BITS),
     ("_bytes", native::BYTES),
-    ("_case", native::CASE),
+    ("_code", native::CODE),
     ("_find", native::FIND),
     ("_flags", native::FLAGS),
+    ("_float", native::FLOAT),
     ("_has", native::HAS),
-    ("_json", native::JSON),
+    ("_integer", native::INTEGER),
     ("_length", native::LENGTH),
     ("_like", native::LIKE),
     ("_loop", native::LOOP),
-    ("_number", native::NUMBER),
+    ("_map", native::MAP),
     ("_offset", native::OFFSET),
     ("_part", native::PART),
     ("_peek", native::PEEK),
     ("_put", native::PUT),
-    ("_repr", native::REPR),
     ("_slot", native::SLOT),
     ("_span", native::SPAN),
-    ("_string", native::STRING),
-    ("_truncate", native::TRUNCATE),
 ];
 
 /// Kinds of values, for [`native::AS`] as the library names it.
@@ -148,6 +150,7 @@ const LIBRARY_TESTS: &[(&str, u64)] = &[
     ("_namespace", test::NAMESPACES),
     ("_range", test::RANGES),
     ("_refused", test::REFUSED),
+    ("_safe", test::ANY | test::SAFE),
     ("_tuple", test::TUPLES),
 ];
 
@@ -247,7 +250,7 @@ impl Codegen {
             "map" => return self.map(at, args),
             "select" | "reject" | "selectattr" | "rejectattr" => return self.select(at, name, args),
             "format" => {
-                self.native(native::STRING, 1);
+                self.op(op::TEXT);
                 let args = self.plain(at, args)?;
                 for arg in &args {
                     self.expr(arg)?;
@@ -289,20 +292,11 @@ impl Codegen {
             let named = args.named.iter().find(|(name, _)| params.get(index).is_some_and(|(param, _)| name == param));
             args.positional.get(index).or(named.map(|(_, value)| value))
         };
-        let mut count = params.len();
-        let way = match *way {
-            Either(number, _) if given(count - 1).is_none() => {
-                count -= 1;
-                Native(number, &[])
-            }
-            Either(_, function) => Library(function),
-            way => way,
-        };
         if matches!(way, OfString(..) | LibraryOfString(_)) {
-            self.native(native::STRING, 1);
+            self.op(op::TEXT);
         }
         let mut complete = true;
-        for (index, (_, default)) in params.iter().take(count).enumerate() {
+        for (index, (_, default)) in params.iter().enumerate() {
             match given(index) {
                 Some(value) => self.expr(value)?,
                 None => match default {
@@ -320,12 +314,16 @@ impl Codegen {
         }
         self.mark(at);
         match way {
-            Native(number, extra) | OfString(number, extra) => {
-                extra.iter().for_each(|operand| self.int(*operand));
-                self.native(number, (1 + count + extra.len()) as u8);
+            Text => {
+                self.op(op::TEXT);
                 Ok(())
             }
-            Library(function) | LibraryOfString(function) | Either(_, function) => self.call_library(function),
+            Native(number, extra) | OfString(number, extra) => {
+                extra.iter().for_each(|operand| self.int(*operand));
+                self.native(*number, (1 + params.len() + extra.len()) as u8);
+                Ok(())
+            }
+            Library(function) | LibraryOfString(function) => self.call_library(function),
         }
     }
 

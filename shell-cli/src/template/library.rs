@@ -14,7 +14,12 @@ type Functions = HashMap<String, (Vec<Param>, Vec<Stmt>)>;
 /// Parameters and body of each function.
 pub fn functions() -> &'static Functions {
     static FUNCTIONS: LazyLock<Functions> = LazyLock::new(|| {
-        let source = lexer::normalise(concat!(include_str!("library.jinja"), include_str!("strings.jinja")));
+        let source = lexer::normalise(concat!(
+            include_str!("library.jinja"),
+            include_str!("strings.jinja"),
+            include_str!("numbers.jinja"),
+            include_str!("printing.jinja"),
+        ));
         let tokens = lexer::tokens(&source).expect("the library is in order");
         let body = Parser::of_library(&tokens).template().expect("the library is in order");
         let functions = body.into_iter().filter_map(|stmt| match stmt.kind {

@@ -41,7 +41,7 @@ pub struct Scope {
 pub struct Scopes {
     stack: Vec<Scope>,
     count: usize,
-    /// Whether loops have no scope of their own: in the library.
+    /// Whether loops and captured blocks have no scope of their own: in the library.
     pub flat: bool,
 }
 
@@ -182,7 +182,12 @@ impl Scopes {
                     self.expr(value);
                     self.target(target, false);
                 }
-                StmtKind::SetBlock { target, .. } => self.target(target, false),
+                StmtKind::SetBlock { target, body, .. } => {
+                    self.target(target, false);
+                    if self.flat {
+                        self.body(body);
+                    }
+                }
                 StmtKind::Macro { name, .. } => self.store(name),
                 StmtKind::CallBlock { call, .. } => self.expr(call),
                 StmtKind::FilterBlock { filter, .. } => self.expr(filter),

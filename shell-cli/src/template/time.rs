@@ -38,6 +38,12 @@ impl Builder {
         self.expr(ExprKind::Now(field))
     }
 
+    /// What the library computes of the date: a filter whose name no template can write.
+    fn of_date(&self, filter: &str) -> Expr {
+        let args = Args { positional: vec![self.now(now::MONTH), self.now(now::DAY)], ..Args::default() };
+        self.expr(ExprKind::Filter(Some(self.now(now::YEAR)), filter.to_owned(), args))
+    }
+
     fn binary(&self, op: u8, a: Expr, b: i64) -> Expr {
         let b = self.expr(ExprKind::Int(b));
         self.expr(ExprKind::Binary(op, a, b))
@@ -96,8 +102,8 @@ impl Builder {
             let hour12 = self.binary(binary::MOD, hour12, 12);
             let hour12 = self.binary(binary::ADD, hour12, 1);
             match directive {
-                Some('a') => self.name(&DAYS, 3, self.now(now::WEEKDAY)),
-                Some('A') => self.name(&DAYS, 9, self.now(now::WEEKDAY)),
+                Some('a') => self.name(&DAYS, 3, self.of_date("day of week")),
+                Some('A') => self.name(&DAYS, 9, self.of_date("day of week")),
                 Some('b' | 'h') => self.name(&MONTHS, 3, month),
                 Some('B') => self.name(&MONTHS, 9, month),
                 Some('d') => self.padded(self.now(now::DAY), 2, zero),
@@ -105,7 +111,7 @@ impl Builder {
                 Some('f') => literal.push_str("000000"),
                 Some('H') => self.padded(self.now(now::HOUR), 2, zero),
                 Some('I') => self.padded(hour12, 2, zero),
-                Some('j') => self.padded(self.now(now::DAY_OF_YEAR), 3, zero),
+                Some('j') => self.padded(self.of_date("day of year"), 3, zero),
                 Some('m') => self.padded(self.now(now::MONTH), 2, zero),
                 Some('M') => self.padded(self.now(now::MINUTE), 2, zero),
                 Some('n') => literal.push('\n'),
@@ -115,7 +121,7 @@ impl Builder {
                 }
                 Some('S') => self.padded(self.now(now::SECOND), 2, zero),
                 Some('t') => literal.push('\t'),
-                Some('w') => self.push(ExprKind::Now(now::WEEKDAY)),
+                Some('w') => self.parts.push(self.of_date("day of week")),
                 Some('y') => self.padded(self.binary(binary::MOD, self.now(now::YEAR), 100), 2, zero),
                 Some('Y') => self.push(ExprKind::Now(now::YEAR)),
                 // The time has no zone.

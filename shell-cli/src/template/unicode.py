@@ -3,6 +3,8 @@
 
 Run with the Python the references were made with; the table's Unicode version is printed.
 """
+import html
+import json
 import struct
 import sys
 import unicodedata
@@ -35,42 +37,36 @@ def ranges(test):
     return bytes(out)
 
 
-def mapping(pairs):
-    """Runs of equal distance and stride 1 or 2."""
-    runs = []
-    for c, to in pairs:
-        if runs:
-            first, last, stride, distance = runs[-1]
-            if to - c == distance and (last == first and c - last <= 2 or c - last == stride):
+def mapping(method, among=points):
+    """A bit for each ASCII character that changes; then strings, and runs of equal distance and stride 1 or 2."""
+    bits, runs = bytearray(16), []
+    for c in among():
+        to = method(chr(c))
+        if to == chr(c):
+            continue
+        if c < 0x80:
+            bits[c // 8] |= 1 << c % 8
+        if len(to) != 1:
+            runs.append((c, c, to))
+            continue
+        distance = ord(to) - c
+        if runs and len(runs[-1]) == 4:
+            first, last, stride, same = runs[-1]
+            if distance == same and (last == first and c - last <= 2 or c - last == stride):
                 runs[-1] = (first, c, c - last, distance)
                 continue
-        runs.append((c, c, 1, to - c))
-    out, at = bytearray(), 0
-    for first, last, stride, distance in runs:
-        zigzag = distance << 1 if distance >= 0 else (-distance << 1) - 1
-        out += leb(first - at) + leb(last - first) + leb(stride) + leb(zigzag)
-        at = last
-    return bytes(out)
-
-
-def strings(entries):
-    out = bytearray()
-    for c, to in entries:
-        out += leb(c) + leb(len(to)) + b"".join(leb(ord(x)) for x in to)
-    return bytes(out)
-
-
-def split(method, known=lambda c: None):
-    single, many = [], []
-    for c in points():
-        to = method(chr(c))
-        if to == known(chr(c)) or known(chr(c)) is None and to == chr(c):
-            continue
-        if len(to) == 1:
-            single.append((c, ord(to)))
+        runs.append((c, c, 1, distance))
+    out, at = bytes(bits), 0
+    for first, last, *how in runs:
+        out += leb(first - at)
+        if len(how) == 1:
+            out += leb(len(how[0])) + b"".join(leb(ord(x)) for x in how[0])
         else:
-            many.append((c, to))
-    return single, many
+            stride, distance = how
+            zigzag = distance << 1 if distance >= 0 else (-distance << 1) - 1
+            out += leb(1) + leb(last - first) + leb(stride) + leb(zigzag)
+        at = last
+    return out
 
 
 def cased(c):
@@ -83,20 +79,22 @@ def ignorable(c):
     return ("A" + c + "Σ").lower()[-1] == "ς" and not cased(c)
 
 
-lower, lower_many = split(str.lower)
-assert [c for c, _ in lower_many] == [0x130]
-upper, upper_many = split(str.upper)
-title, title_many = split(str.title, str.upper)
+def ascii():
+    return range(0x80)
+
+
 tables = [
     ranges(str.isprintable),
     ranges(cased),
     ranges(ignorable),
-    mapping(lower),
-    mapping(upper),
-    strings(upper_many),
-    mapping(title),
-    strings(title_many),
+    mapping(str.lower),
+    mapping(str.upper),
+    mapping(str.title),
+    mapping(lambda c: json.dumps(c, ensure_ascii=False)[1:-1], ascii),
+    mapping(lambda c: "'" if c == "'" else repr(c)[1:-1], ascii),
+    mapping(lambda c: "\\'" if c == "'" else c, ascii),
+    mapping(lambda c: html.escape(c).replace("&#x27;", "&#39;").replace("&quot;", "&#34;"), ascii),
 ]
 with open(sys.argv[1], "wb") as out:
-    out.write(struct.pack("<8H", *map(len, tables)) + b"".join(tables))
+    out.write(struct.pack(f"<{len(tables)}H", *map(len, tables)) + b"".join(tables))
 print("Unicode", unicodedata.unidata_version, "bytes", [len(t) for t in tables])
