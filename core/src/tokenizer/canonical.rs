@@ -30,7 +30,7 @@ pub fn form(
     let mut len = 0usize;
     each_char(text, &mut |code, char, marked, first| {
         let flags = (u32::from(marked) * MARKED) | (u32::from(first) * FIRST);
-        let push: &mut dyn FnMut(u32) = &mut |code| {
+        let mut push = |code: u32| {
             let class = match section.pair(code, pair::CLASS) {
                 NONE => 0,
                 class => class & 0xFF,

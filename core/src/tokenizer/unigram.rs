@@ -22,7 +22,7 @@ pub fn encode(section: &Section<'_>, piece: &[u8], scratch: &mut [u32], ids: &mu
     while at < piece.len() {
         let here = nodes.get(at).map_or(0.0, score);
         let single = at.wrapping_add(unit_len(section, piece, at));
-        let improve: &mut dyn FnMut(usize, u32, f64) -> bool = &mut |end, id, gain| {
+        let mut improve = |end: usize, id: u32, gain: f64| {
             let total = gain + here;
             if let Some(node) = nodes.get_mut(end)
                 && (node[1] == NONE || total > score(node))
