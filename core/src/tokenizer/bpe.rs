@@ -158,9 +158,12 @@ impl Line<'_> {
         at.wrapping_add(get(self.lens, at) as usize)
     }
 
-    fn lowest_below(&mut self, node: usize) {
+    /// Whether the node's rank is another one than before.
+    fn lowest_below(&mut self, node: usize) -> bool {
         let left = node.wrapping_mul(2);
-        put(self.ranks, node, get(self.ranks, left).min(get(self.ranks, left.wrapping_add(1))));
+        let (rank, before) = (get(self.ranks, left).min(get(self.ranks, left.wrapping_add(1))), get(self.ranks, node));
+        put(self.ranks, node, rank);
+        rank != before
     }
 
     fn set_rank(&mut self, at: usize, rank: u32) {
@@ -168,7 +171,9 @@ impl Line<'_> {
         put(self.ranks, node, rank);
         while node > 1 {
             node /= 2;
-            self.lowest_below(node);
+            if !self.lowest_below(node) {
+                break;
+            }
         }
     }
 
