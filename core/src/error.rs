@@ -380,7 +380,7 @@ codes! {
     TokenizerTooShort = 100, InvalidHeader;
     /// The tokenizer section begins with no known magic.
     TokenizerMagic = 101, InvalidHeader;
-    /// The tokenizer section's version is not 1.
+    /// The tokenizer section's version is not 2 (of the byte tokenizer, not 1).
     TokenizerVersion = 102, InvalidHeader;
     /// The tokenizer section is longer or shorter than it says.
     TokenizerLength = 103, InvalidHeader;

@@ -7,7 +7,7 @@
 //! back; everything else comes out at once.
 
 use crate::error::{Code, Error};
-use crate::utf8::{ill_formed_len, is_text, text_len};
+use crate::utf8::{Out, Partial, is_text, text_len};
 use heapless::Vec;
 
 /// Most stop strings, the model's own included.
@@ -16,9 +16,6 @@ pub const MAX_STOP_STRINGS: usize = 32;
 pub const MAX_STOP_LEN: usize = 256;
 /// Most bytes of all stop strings together.
 pub const MAX_STOP_BYTES: usize = 2048;
-
-/// U+FFFD in UTF-8.
-const REPLACEMENT: [u8; 3] = [0xEF, 0xBF, 0xBD];
 
 /// Where a stop string stood in the text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,7 +54,7 @@ pub struct Stream {
     /// Whole characters that may begin a stop string.
     held: Vec<u8, { MAX_STOP_LEN + 4 }>,
     /// The beginning of a character.
-    partial: Vec<u8, 4>,
+    partial: Partial,
     /// Bytes of text so far, held ones included.
     len: u64,
     replaced: u32,
@@ -78,7 +75,7 @@ impl Stream {
             patterns: Vec::new(),
             include_stop: false,
             held: Vec::new(),
-            partial: Vec::new(),
+            partial: Partial::EMPTY,
             len: 0,
             replaced: 0,
             stopped: false,
@@ -94,9 +91,8 @@ impl Stream {
         if text.is_empty() || text.len() > MAX_STOP_LEN {
             return Err(Error::new(Code::InvalidStopString).entry(index));
         }
-        let good = text_len(text);
-        if good != text.len() {
-            return Err(Error::new(Code::StopStringNotUtf8).entry(index).at(good as u64));
+        if !is_text(text) {
+            return Err(Error::new(Code::StopStringNotUtf8).entry(index).at(text_len(text) as u64));
         }
         let pattern = Pattern { start: self.bytes.len() as u16, len: text.len() as u16, matched: 0 };
         let full = Error::new(Code::TooManyStopStrings).entry(index);
@@ -127,7 +123,7 @@ impl Stream {
     /// Begins a new text; the stop strings stay.
     pub fn start(&mut self) {
         self.held.clear();
-        self.partial.clear();
+        self.partial = Partial::EMPTY;
         self.len = 0;
         self.replaced = 0;
         self.stopped = false;
@@ -156,18 +152,14 @@ impl Stream {
     /// # Errors
     /// [`Code::OutputBufferExceeded`] if `out` is shorter than [`Stream::room`]; nothing has changed then.
     pub fn push(&mut self, bytes: &[u8], out: &mut [u8]) -> Result<Pushed, Error> {
-        if out.len() < self.room(bytes.len()) {
-            return Err(Error::new(Code::OutputBufferExceeded));
-        }
-        let mut sink = Sink { out, at: 0 };
+        let mut out = Out::new(out, self.room(bytes.len()))?;
         let mut stop = None;
+        let mut partial = self.partial;
         for &byte in bytes {
-            if self.stopped {
-                break;
-            }
-            stop = self.byte(byte, &mut sink);
+            partial.push(byte, &mut |char, ill_formed| stop = stop.or(self.character(char, ill_formed, &mut out)));
         }
-        Ok(Pushed { written: sink.at, stop })
+        self.partial = if self.stopped { Partial::EMPTY } else { partial };
+        Ok(Pushed { written: out.len, stop })
     }
 
     /// Ends the text: writes what was held back, an incomplete character as U+FFFD. Returns the bytes written.
@@ -175,47 +167,22 @@ impl Stream {
     /// # Errors
     /// [`Code::OutputBufferExceeded`] if `out` is shorter than [`Stream::room`] of 0; nothing has changed then.
     pub fn finish(&mut self, out: &mut [u8]) -> Result<usize, Error> {
-        if out.len() < self.room(0) {
-            return Err(Error::new(Code::OutputBufferExceeded));
-        }
-        let mut sink = Sink { out, at: 0 };
-        if !self.stopped && !self.partial.is_empty() {
-            self.replace(&mut sink);
-        }
-        sink.write(&self.held);
+        let mut out = Out::new(out, self.room(0))?;
+        let mut partial = core::mem::replace(&mut self.partial, Partial::EMPTY);
+        partial.end(&mut |char, ill_formed| {
+            self.character(char, ill_formed, &mut out);
+        });
+        out.push(&self.held);
         self.held.clear();
-        Ok(sink.at)
-    }
-
-    fn byte(&mut self, byte: u8, sink: &mut Sink<'_>) -> Option<StopMatch> {
-        loop {
-            let _ = self.partial.push(byte);
-            if is_text(&self.partial) {
-                let char = self.partial.clone();
-                self.partial.clear();
-                return self.character(&char, sink);
-            }
-            if ill_formed_len(&self.partial) == 0 {
-                return None;
-            }
-            let begun = self.partial.len() > 1;
-            let stop = self.replace(sink);
-            if !begun || self.stopped {
-                return stop;
-            }
-            // What had begun ends before this byte, which begins anew.
-        }
-    }
-
-    /// The beginning of a character, or a byte that begins none, becomes U+FFFD.
-    fn replace(&mut self, sink: &mut Sink<'_>) -> Option<StopMatch> {
-        self.partial.clear();
-        self.replaced = self.replaced.saturating_add(1);
-        self.character(&REPLACEMENT, sink)
+        Ok(out.len)
     }
 
     /// Takes a whole character: matches it, then lets out what no stop string can begin with any more.
-    fn character(&mut self, char: &[u8], sink: &mut Sink<'_>) -> Option<StopMatch> {
+    fn character(&mut self, char: &[u8], ill_formed: bool, out: &mut Out<'_>) -> Option<StopMatch> {
+        if self.stopped {
+            return None;
+        }
+        self.replaced = self.replaced.saturating_add(u32::from(ill_formed));
         let _ = self.held.extend_from_slice(char);
         self.len = self.len.saturating_add(char.len() as u64);
         let mut hold = 0u16;
@@ -231,18 +198,20 @@ impl Stream {
             }
             hold = hold.max(pattern.matched);
         }
-        let shown = self.held.len().saturating_sub(usize::from(done.map_or(hold, |(_, len)| len)));
-        let include = done.is_some() && self.include_stop;
-        let shown = if include { self.held.len() } else { shown };
-        sink.write(self.held.get(..shown).unwrap_or(&[]));
+        let hidden = match done {
+            Some(_) if self.include_stop => 0,
+            Some((_, len)) => len,
+            None => hold,
+        };
+        let shown = self.held.len().saturating_sub(usize::from(hidden));
+        out.push(self.held.get(..shown).unwrap_or(&[]));
         if let Some((string, len)) = done {
             self.stopped = true;
             self.held.clear();
             return Some(StopMatch { string, start: self.len.saturating_sub(u64::from(len)), end: self.len });
         }
-        let left = self.held.len().saturating_sub(shown);
         crate::bytes::shift(&mut self.held, shown);
-        self.held.truncate(left);
+        self.held.truncate(usize::from(hidden));
         None
     }
 }
@@ -261,22 +230,6 @@ fn advance(pattern: &[u8], matched: u16, byte: u8) -> u16 {
             return 0;
         }
         k = k.saturating_sub(1);
-    }
-}
-
-struct Sink<'o> {
-    out: &'o mut [u8],
-    at: usize,
-}
-
-impl Sink<'_> {
-    /// Room was checked before the first write.
-    fn write(&mut self, bytes: &[u8]) {
-        let end = self.at.saturating_add(bytes.len());
-        if let Some(slot) = self.out.get_mut(self.at..end) {
-            crate::bytes::copy(slot, bytes);
-            self.at = end;
-        }
     }
 }
 
@@ -361,7 +314,7 @@ mod tests {
         assert_eq!(texts, ["", "\u{FFFD} x", ""]);
         assert_eq!(run(&[], false, &[&[0xF0], &[0x9F], &[0x98]]).0, ["", "", "", "\u{FFFD}"]);
         // A real U+FFFD is text like any other.
-        assert_eq!(run(&[], false, &[&REPLACEMENT, b"a"]).0, ["\u{FFFD}", "a", ""]);
+        assert_eq!(run(&[], false, &[crate::utf8::REPLACEMENT, b"a"]).0, ["\u{FFFD}", "a", ""]);
     }
 
     #[test]

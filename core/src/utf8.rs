@@ -1,4 +1,9 @@
-//! Characters: which bytes are text, and the characters of those that are.
+//! Characters: which bytes are text, the characters of those that are, and those of bytes that come piece by piece.
+
+use crate::error::{Code, Error};
+
+/// U+FFFD in UTF-8.
+pub(crate) const REPLACEMENT: &[u8] = "\u{FFFD}".as_bytes();
 
 /// Whether all of it is UTF-8.
 pub fn is_text(bytes: &[u8]) -> bool {
@@ -74,6 +79,85 @@ pub(crate) fn previous(text: &[u8], end: usize) -> usize {
         at = at.wrapping_sub(1);
     }
     at
+}
+
+/// The beginning of a character whose end has not come yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Partial {
+    bytes: [u8; 4],
+    len: usize,
+}
+
+/// Takes a character; true: it stands for an ill-formed part.
+type OnChar<'f> = &'f mut dyn FnMut(&[u8], bool);
+
+impl Partial {
+    /// Nothing has begun.
+    pub(crate) const EMPTY: Self = Self { bytes: [0; 4], len: 0 };
+
+    /// Bytes that wait.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Takes the next byte of a text and gives out what is certain then: the character it completes, and U+FFFD for each
+    /// maximal ill-formed part, as the Unicode standard recommends.
+    pub(crate) fn push(&mut self, byte: u8, out: OnChar<'_>) {
+        loop {
+            let alone = self.len == 0;
+            if let Some(slot) = self.bytes.get_mut(self.len) {
+                *slot = byte;
+                self.len = self.len.wrapping_add(1);
+            }
+            let bytes = self.bytes.get(..self.len).unwrap_or(&[]);
+            if is_text(bytes) {
+                out(bytes, false);
+                self.len = 0;
+                return;
+            }
+            if ill_formed_len(bytes) == 0 {
+                return;
+            }
+            self.end(out);
+            if alone {
+                return;
+            }
+            // What had begun ends before this byte, which begins anew.
+        }
+    }
+
+    /// Ends the text: what has begun becomes U+FFFD.
+    pub(crate) fn end(&mut self, out: OnChar<'_>) {
+        if core::mem::take(&mut self.len) > 0 {
+            out(REPLACEMENT, true);
+        }
+    }
+}
+
+/// Memory of a caller that text is written to. What does not fit is left out: room was checked before.
+pub(crate) struct Out<'o> {
+    bytes: &'o mut [u8],
+    /// Bytes written.
+    pub(crate) len: usize,
+}
+
+impl<'o> Out<'o> {
+    /// `bytes`, if there are as many as `needed`.
+    ///
+    /// # Errors
+    /// [`Code::OutputBufferExceeded`].
+    pub(crate) fn new(bytes: &'o mut [u8], needed: usize) -> Result<Self, Error> {
+        if bytes.len() < needed { Err(Error::new(Code::OutputBufferExceeded)) } else { Ok(Self { bytes, len: 0 }) }
+    }
+
+    /// Writes.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        let end = self.len.saturating_add(bytes.len());
+        if let Some(room) = self.bytes.get_mut(self.len..end) {
+            crate::bytes::copy(room, bytes);
+            self.len = end;
+        }
+    }
 }
 
 #[cfg(test)]

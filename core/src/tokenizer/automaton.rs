@@ -6,17 +6,15 @@
 
 use super::section::{Section, Words, field, table};
 use super::text::Classes;
-use crate::error::{Code, Error};
 
 /// The bit of a transition that says a match ends before the unit read.
 const MATCH: u16 = 0x8000;
 
-/// One automaton.
+/// One automaton. What a table does not have reads as 0: no start, or a state that has failed.
 #[derive(Clone, Copy, Debug)]
 pub struct Automaton<'a> {
-    /// A start state per class before the match, the last for the start of the text.
-    starts: Words<'a>,
-    /// [states, classes + 1]; state 0 has failed.
+    /// [states, classes + 1] behind the flags; the row of state 0, which has failed, are the start states by the class
+    /// before the match, the last for the start of the text.
     transitions: Words<'a>,
     width: usize,
     looks_back: bool,
@@ -25,18 +23,11 @@ pub struct Automaton<'a> {
 impl<'a> Automaton<'a> {
     /// Automaton `number` of the section.
     pub fn new(section: &Section<'a>, number: u32) -> Self {
-        let at = (number as usize).saturating_mul(4);
-        let word = |i: usize| section.word(table::AUTOMATA, at.saturating_add(i)) as usize;
-        let all = section.table(table::TRANSITIONS);
-        let width = (section.field(field::CLASS_COUNT) as usize).saturating_add(1);
-        let (start, states) = (word(0).saturating_mul(2), word(1));
-        let body = start.saturating_add(width.saturating_mul(2));
-        let end = body.saturating_add(states.saturating_mul(width).saturating_mul(2));
+        let (flags, transitions) = section.item(table::AUTOMATA, number).split_at_checked(2).unwrap_or_default();
         Self {
-            starts: Words(all.get(start..body).unwrap_or(&[])),
-            transitions: Words(all.get(body..end).unwrap_or(&[])),
-            width,
-            looks_back: word(2) & 1 != 0,
+            transitions: Words(transitions),
+            width: (section.field(field::CLASS_COUNT) as usize).saturating_add(1),
+            looks_back: flags.starts_with(&[1]),
         }
     }
 
@@ -87,7 +78,7 @@ impl<'a> Automaton<'a> {
             let previous = if bytes { at.wrapping_sub(1) } else { super::text::previous(text, at) };
             before = usize::from(classes.at(text, previous, bytes).0);
         }
-        let mut start = usize::from(self.starts.u16(before).unwrap_or(0));
+        let mut start = usize::from(self.transitions.u16(before).unwrap_or(0));
         // The state in which an earlier attempt, known to fail, would be here. An attempt that reaches the same state
         // fails as well, so that a long run which leads to no match is read once and not once from each place.
         let mut failed = 0usize;
@@ -107,42 +98,9 @@ impl<'a> Automaton<'a> {
             }
             at = after;
             if self.looks_back {
-                start = usize::from(self.starts.u16(class).unwrap_or(0));
+                start = usize::from(self.transitions.u16(class).unwrap_or(0));
             }
         }
         None
     }
-}
-
-/// Checks all automata: bounds, and that every state a transition names exists.
-pub fn check(section: &Section<'_>) -> Result<(), Error> {
-    let bad = || Error::new(Code::TokenizerTable).entry(table::AUTOMATA as u32);
-    let (Some(count), Some(_)) = (section.records(table::AUTOMATA, 16), section.records(table::TRANSITIONS, 2)) else {
-        return Err(bad());
-    };
-    for number in 0..count as u32 {
-        let states = section.word(table::AUTOMATA, (number as usize).saturating_mul(4).saturating_add(1));
-        let automaton = Automaton::new(section, number);
-        let width = automaton.width;
-        let whole = (states as usize).checked_mul(width).and_then(|n| n.checked_mul(2));
-        let exist = |words: Words<'_>| {
-            let mut states_named = words.0.as_chunks::<2>().0.iter().map(|pair| u16::from_le_bytes(*pair) & !MATCH);
-            states_named.all(|next| u32::from(next) < states)
-        };
-        // A match must not be empty: no transition out of a start state may carry one.
-        let empty = |i: usize| {
-            let start = usize::from(automaton.starts.u16(i).unwrap_or(0));
-            (0..width).any(|class| automaton.step(start, class) & MATCH != 0)
-        };
-        if states == 0
-            || states >= u32::from(MATCH)
-            || whole != Some(automaton.transitions.0.len())
-            || !exist(automaton.starts)
-            || !exist(automaton.transitions)
-            || (0..width).any(empty)
-        {
-            return Err(bad());
-        }
-    }
-    Ok(())
 }

@@ -1,369 +1,219 @@
 //! Byte-pair encoding of one piece.
 //!
-//! The lowest rank merges first, the leftmost of equal ranks first. Short pieces are searched linearly; long ones keep
-//! a heap in the caller's scratch, so that the cost is O(n log n) in the worst case.
+//! The lowest rank merges first, the leftmost of equal ranks first. The ranks of all neighbours are the leaves of a tree
+//! whose nodes hold the lowest rank below them, so that n units cost O(n log n).
 
-use super::section::{MAX_ID, NONE, Section, field, flag, table};
-use super::text::char_len;
-use super::vocab::{Hash, Merges, Vocab, WHOLE};
+use super::section::{MAX_ID, NONE, Section, Words, field, flag, head, pair, table};
+use super::text::decode;
+use super::vocab::{Hash, Pairs, Vocab, WHOLE};
 use super::{Ids, scratch_error};
 use crate::error::{Code, Error};
-use core::cell::Cell;
 
-/// Units up to which pieces are merged by linear search, on the stack.
-const SHORT: usize = 48;
+/// Words of scratch per unit: the unit, its length, and four of the tree.
+pub const SCRATCH_PER_UNIT: usize = 6;
 
-/// Words of scratch per unit of a long piece.
-pub const SCRATCH_PER_UNIT: usize = 7;
-
-/// A byte-pair model.
+/// A byte-pair model. A word-level model is one whose pieces are tokens or all of them unknown.
 #[derive(Clone, Copy, Debug)]
 pub struct Bpe<'a> {
     section: Section<'a>,
     vocab: Vocab<'a>,
-    merges: Merges<'a>,
-    prefix: &'a [u8],
+    merges: Pairs<'a>,
+    merge_ids: Words<'a>,
     suffix: &'a [u8],
-    split: [u8; 4],
-    split_len: usize,
 }
 
 impl<'a> Bpe<'a> {
     /// The section's model.
     pub fn new(section: &Section<'a>) -> Self {
-        let before = section.field(field::SPLIT_BEFORE);
-        let (split, split_len) = if before == NONE { ([0; 4], 0) } else { super::text::encode(before) };
-        let (prefix, suffix) = section.affixes();
         Self {
             section: *section,
             vocab: Vocab::new(section),
-            merges: Merges::new(section),
-            prefix,
-            suffix,
-            split,
-            split_len,
+            merges: Pairs::new(section.words(table::MERGES)),
+            merge_ids: section.words(table::MERGE_IDS),
+            suffix: section.head(head::SUFFIX),
         }
     }
 
     /// Appends the ids of `piece`.
     pub fn encode(&self, piece: &[u8], scratch: &mut [u32], ids: &mut Ids<'_>) -> Result<(), Error> {
-        if self.split_len == 0 || self.section.has(flag::IGNORE_MERGES) {
-            return self.word(piece, scratch, ids);
-        }
-        // No merge crosses the boundary before the marked character, so the parts are encoded one by one.
-        let mark = self.split.get(..self.split_len).unwrap_or(&[]);
-        let mut start = 0usize;
-        while start < piece.len() {
-            let rest = piece.get(start..).unwrap_or(&[]);
-            let mut end = 0usize;
-            while rest.get(end..).is_some_and(|r| r.starts_with(mark)) {
-                end = end.wrapping_add(self.split_len);
-            }
-            while end < rest.len() && !rest.get(end..).is_some_and(|r| r.starts_with(mark)) {
-                end = end.wrapping_add(char_len(rest.get(end).copied().unwrap_or(0)));
-            }
-            self.word(rest.get(..end).unwrap_or(rest), scratch, ids)?;
-            start = start.saturating_add(end.max(1));
-        }
-        Ok(())
-    }
-
-    fn word(&self, word: &[u8], scratch: &mut [u32], ids: &mut Ids<'_>) -> Result<(), Error> {
-        let hash = Hash::EMPTY.with(word);
-        if self.section.has(flag::IGNORE_MERGES) {
-            if let Some(slot) = self.vocab.find(hash, [word, &[], &[]]) {
-                ids.push(slot & MAX_ID);
-                return Ok(());
-            }
-        } else if let Some(slot) = self.vocab.find(hash.with(self.suffix), [word, self.suffix, &[]])
-            && slot & WHOLE != 0
+        let always = self.section.has(flag::IGNORE_MERGES);
+        let suffix = if always { &[] } else { self.suffix };
+        let hash = Hash::EMPTY.with(piece).with(suffix);
+        if let Some(slot) = self.vocab.find(hash, [piece, suffix])
+            && (always || slot & WHOLE != 0)
         {
             ids.push(slot & MAX_ID);
             return Ok(());
         }
-        self.merge(word, scratch, ids)
+        self.merge(piece, scratch, ids)
     }
 
     /// The ids of `word` by merges alone.
     pub fn merge(&self, word: &[u8], scratch: &mut [u32], ids: &mut Ids<'_>) -> Result<(), Error> {
-        if word.len() <= SHORT {
-            let mut units = [0u32; SHORT];
-            let count = self.units(word, &mut units)?;
-            self.merge_short(units.get_mut(..count).unwrap_or(&mut []), ids);
-            return Ok(());
+        let most = word.len().min(scratch.len() / SCRATCH_PER_UNIT);
+        let (units, rest) = scratch.split_at_mut_checked(most).ok_or(scratch_error())?;
+        let count = self.units(word, units)?;
+        let leaves = count.next_power_of_two();
+        let (lens, tree) = rest.split_at_mut_checked(count).ok_or(scratch_error())?;
+        lens.fill(1);
+        let units = units.get_mut(..count).ok_or(scratch_error())?;
+        let ranks = tree.get_mut(..leaves.wrapping_mul(2)).ok_or(scratch_error())?;
+        ranks.fill(NONE);
+        let mut line = Line { units, lens, ranks, leaves };
+        for at in 1..count {
+            let at = at.wrapping_sub(1);
+            put(line.ranks, leaves.wrapping_add(at), self.rank(&line, at));
         }
-        let units = word.len().min(scratch.len() / SCRATCH_PER_UNIT);
-        let (symbols, rest) = scratch.split_at_mut_checked(units).ok_or(scratch_error())?;
-        let count = self.units(word, symbols)?;
-        let (next, rest) = rest.split_at_mut_checked(count).ok_or(scratch_error())?;
-        let (previous, heap) = rest.split_at_mut_checked(count).ok_or(scratch_error())?;
-        let symbols = symbols.get_mut(..count).unwrap_or(&mut []);
-        self.merge_long(Links { symbols, next, previous }, heap, ids)
+        for node in (1..leaves).rev() {
+            line.lowest_below(node);
+        }
+        while get(line.ranks, 1) != NONE {
+            let (at, rank) = line.first_of_lowest();
+            let base = self.section.field(field::MERGE_BASE);
+            let id = if base == NONE { get_word(self.merge_ids, rank) } else { base.wrapping_add(rank) };
+            line.join(at, id);
+            line.set_rank(at, self.rank(&line, at));
+            if let Some(end) = at.checked_sub(1) {
+                let before = at.wrapping_sub(get(line.lens, end) as usize);
+                line.set_rank(before, self.rank(&line, before));
+            }
+        }
+        let mut at = 0usize;
+        while let Some(id) = line.units.get(at) {
+            ids.push(*id);
+            at = line.next(at);
+        }
+        Ok(())
+    }
+
+    /// Rank of the merge of the symbol at `at` and the next one.
+    #[inline]
+    fn rank(&self, line: &Line<'_>, at: usize) -> u32 {
+        match (line.units.get(at), line.units.get(line.next(at))) {
+            (Some(left), Some(right)) => self.merges.get(*left, *right),
+            _ => NONE,
+        }
     }
 
     /// The ids of the single units of `word`; unknown units follow the model's rules.
     fn units(&self, word: &[u8], out: &mut [u32]) -> Result<usize, Error> {
-        let byte_units = self.section.has(flag::BYTE_UNITS);
-        let plain = self.prefix.is_empty() && self.suffix.is_empty();
-        let table = self.section.words(table::UNIT_IDS);
-        let unk = self.section.field(field::UNK);
-        let mut count = 0usize;
-        let mut push = |id: u32| -> Result<(), Error> {
-            *out.get_mut(count).ok_or(scratch_error())? = id;
-            count = count.wrapping_add(1);
-            Ok(())
-        };
+        let section = &self.section;
+        let prefix = section.head(head::PREFIX);
+        let table = section.words(table::UNIT_IDS);
+        let unk = section.field(field::UNK);
+        let mut out = Ids::new(out);
         let mut unknown = false;
         let mut at = 0usize;
         while at < word.len() {
             let first = word.get(at).copied().unwrap_or(0);
-            let len = if byte_units { 1 } else { char_len(first) };
+            let (code, len) = if section.has(flag::BYTE_UNITS) { (u32::from(first), 1) } else { decode(word, at) };
             let end = at.wrapping_add(len);
-            let unit = word.get(at..end).unwrap_or(&[]);
-            let (prefix, suffix): (&[u8], &[u8]) =
-                (if at == 0 { &[] } else { self.prefix }, if end < word.len() { &[] } else { self.suffix });
-            let known = if plain && len == 1 {
-                table.u32(usize::from(first)).filter(|id| *id != NONE)
+            let before: &[u8] = if at == 0 { &[] } else { prefix };
+            let after: &[u8] = if end < word.len() { &[] } else { self.suffix };
+            let place = u32::from(!before.is_empty()) | u32::from(!after.is_empty()) << 1;
+            let id = if place == 0 && len == 1 {
+                get_word(table, code)
             } else {
-                let hash = Hash::EMPTY.with(prefix).with(unit).with(suffix);
-                self.vocab.find(hash, [prefix, unit, suffix]).map(|slot| slot & MAX_ID)
+                section.pair(code, pair::UNIT.wrapping_add(place))
             };
-            at = end;
-            if let Some(id) = known {
+            if id != NONE {
                 if core::mem::take(&mut unknown) {
-                    push(unk)?;
+                    out.push(unk);
                 }
-                push(id)?;
-            } else if self.section.has(flag::BYTE_FALLBACK) {
-                for byte in prefix.iter().chain(unit).chain(suffix) {
-                    push(self.section.word(table::FALLBACK_IDS, usize::from(*byte)))?;
+                out.push(id);
+            } else if section.has(flag::BYTE_FALLBACK) {
+                for part in [before, word.get(at..end).unwrap_or(&[]), after] {
+                    part.iter().for_each(|byte| out.push(section.word(table::FALLBACK_IDS, usize::from(*byte))));
                 }
-            } else if self.section.has(flag::HAS_UNK) {
+            } else if section.has(flag::HAS_UNK) {
                 if unk == NONE {
                     return Err(Error::new(Code::MissingUnknownToken));
                 }
-                if unknown && !self.section.has(flag::FUSE_UNK) {
-                    push(unk)?;
+                if unknown && !section.has(flag::FUSE_UNK) {
+                    out.push(unk);
                 }
                 unknown = true;
             }
+            at = end;
         }
         if unknown {
-            push(unk)?;
+            out.push(unk);
         }
-        Ok(count)
+        if out.full { Err(scratch_error()) } else { Ok(out.len) }
+    }
+}
+
+/// The symbols of a piece. A symbol stands where its first unit stood.
+struct Line<'s> {
+    units: &'s mut [u32],
+    /// Units of a symbol, at its first unit and at its last.
+    lens: &'s mut [u32],
+    /// Nodes 1 to `leaves - 1`, each the lower of nodes 2n and 2n + 1; then the ranks.
+    ranks: &'s mut [u32],
+    leaves: usize,
+}
+
+impl Line<'_> {
+    fn next(&self, at: usize) -> usize {
+        at.wrapping_add(get(self.lens, at) as usize)
     }
 
-    fn merge_short(&self, units: &mut [u32], ids: &mut Ids<'_>) {
-        let mut count = units.len();
-        let mut ranks = [NONE; SHORT];
-        let pair = |units: &[u32], i: usize| match (units.get(i), units.get(i.wrapping_add(1))) {
-            (Some(left), Some(right)) => self.merges.rank(*left, *right),
-            _ => NONE,
-        };
-        for (i, rank) in ranks.iter_mut().enumerate().take(count.saturating_sub(1)) {
-            *rank = pair(units, i);
-        }
-        loop {
-            let (mut best, mut at) = (NONE, 0usize);
-            for (i, rank) in ranks.iter().enumerate().take(count.saturating_sub(1)) {
-                if *rank < best {
-                    (best, at) = (*rank, i);
-                }
-            }
-            if best == NONE {
+    /// Whether the node's rank is another one than before.
+    fn lowest_below(&mut self, node: usize) -> bool {
+        let left = node.wrapping_mul(2);
+        let (rank, before) = (get(self.ranks, left).min(get(self.ranks, left.wrapping_add(1))), get(self.ranks, node));
+        put(self.ranks, node, rank);
+        rank != before
+    }
+
+    fn set_rank(&mut self, at: usize, rank: u32) {
+        let mut node = self.leaves.wrapping_add(at);
+        put(self.ranks, node, rank);
+        while node > 1 {
+            node /= 2;
+            if !self.lowest_below(node) {
                 break;
             }
-            let after = at.wrapping_add(1);
-            if let Some(unit) = units.get_mut(at) {
-                *unit = self.merges.id(best);
-            }
-            remove(units, after, count);
-            remove(&mut ranks, after, count);
-            count = count.wrapping_sub(1);
-            let units = units.get(..count).unwrap_or(&[]);
-            if let Some(rank) = ranks.get_mut(at) {
-                *rank = pair(units, at);
-            }
-            if let Some(before) = at.checked_sub(1)
-                && let Some(rank) = ranks.get_mut(before)
-            {
-                *rank = pair(units, before);
-            }
         }
-        units.iter().take(count).for_each(|id| ids.push(*id));
     }
 
-    fn merge_long(&self, mut links: Links<'_>, heap: &mut [u32], ids: &mut Ids<'_>) -> Result<(), Error> {
-        let count = links.symbols.len();
-        let mut heap = Heap::new(heap);
-        for i in 0..count {
-            let after = i.wrapping_add(1);
-            links.set(i, if after < count { after as u32 } else { NONE }, (i as u32).wrapping_sub(1));
-        }
-        for i in 0..count {
-            let rank = links.rank(&self.merges, i as u32);
-            if rank != NONE {
-                heap.append(rank, i as u32)?;
+    /// The first symbol of lowest rank, and the rank.
+    fn first_of_lowest(&self) -> (usize, u32) {
+        let rank = get(self.ranks, 1);
+        let mut node = 1usize;
+        while node < self.leaves {
+            node = node.wrapping_mul(2);
+            if get(self.ranks, node) != rank {
+                node = node.wrapping_add(1);
             }
         }
-        heap.order();
-        while let Some((rank, at)) = heap.pop() {
-            // The entry may be older than its pair; what counts is the token it would make.
-            let now = links.rank(&self.merges, at);
-            let id = self.merges.id(rank);
-            if now == NONE || self.merges.id(now) != id {
-                continue;
-            }
-            links.join(at, id);
-            for i in [links.previous(at), at] {
-                let rank = links.rank(&self.merges, i);
-                if rank != NONE {
-                    heap.push(rank, i)?;
-                }
-            }
-        }
-        links.symbols.iter().filter(|id| **id != NONE).for_each(|id| ids.push(*id));
-        Ok(())
+        (node.wrapping_sub(self.leaves), rank)
+    }
+
+    /// The symbol at `at` and the next one become `id`.
+    fn join(&mut self, at: usize, id: u32) {
+        let gone = self.next(at);
+        let end = self.next(gone);
+        let len = end.wrapping_sub(at) as u32;
+        put(self.units, at, id);
+        put(self.lens, at, len);
+        put(self.lens, end.wrapping_sub(1), len);
+        self.set_rank(gone, NONE);
     }
 }
 
-/// The symbols of a long piece as a doubly linked list. A joined symbol is [`NONE`].
-struct Links<'s> {
-    symbols: &'s mut [u32],
-    next: &'s mut [u32],
-    previous: &'s mut [u32],
+#[inline]
+fn get(words: &[u32], at: usize) -> u32 {
+    words.get(at).copied().unwrap_or(NONE)
 }
 
-impl Links<'_> {
-    fn set(&mut self, i: usize, next: u32, previous: u32) {
-        if let (Some(n), Some(p)) = (self.next.get_mut(i), self.previous.get_mut(i)) {
-            (*n, *p) = (next, previous);
-        }
-    }
-
-    fn symbol(&self, i: u32) -> u32 {
-        self.symbols.get(i as usize).copied().unwrap_or(NONE)
-    }
-
-    fn next(&self, i: u32) -> u32 {
-        self.next.get(i as usize).copied().unwrap_or(NONE)
-    }
-
-    fn previous(&self, i: u32) -> u32 {
-        self.previous.get(i as usize).copied().unwrap_or(NONE)
-    }
-
-    #[inline]
-    fn rank(&self, merges: &Merges<'_>, i: u32) -> u32 {
-        let (left, right) = (self.symbol(i), self.symbol(self.next(i)));
-        if left == NONE || right == NONE { NONE } else { merges.rank(left, right) }
-    }
-
-    fn join(&mut self, i: u32, id: u32) {
-        let gone = self.next(i);
-        let after = self.next(gone);
-        if let Some(symbol) = self.symbols.get_mut(gone as usize) {
-            *symbol = NONE;
-        }
-        if let Some(symbol) = self.symbols.get_mut(i as usize) {
-            *symbol = id;
-        }
-        if let Some(next) = self.next.get_mut(i as usize) {
-            *next = after;
-        }
-        if let Some(previous) = self.previous.get_mut(after as usize) {
-            *previous = i;
-        }
+#[inline]
+fn put(words: &mut [u32], at: usize, word: u32) {
+    if let Some(slot) = words.get_mut(at) {
+        *slot = word;
     }
 }
 
-/// A binary heap of (rank, position), smallest first, in the caller's memory.
-struct Heap<'s> {
-    entries: &'s mut [[u32; 2]],
-    len: usize,
-}
-
-impl<'s> Heap<'s> {
-    fn new(memory: &'s mut [u32]) -> Self {
-        let even = memory.len() & !1;
-        let entries = bytemuck::try_cast_slice_mut(memory.get_mut(..even).unwrap_or(&mut [])).unwrap_or(&mut []);
-        Self { entries, len: 0 }
-    }
-
-    fn entry(&self, i: usize) -> [u32; 2] {
-        self.entries.get(i).copied().unwrap_or([NONE; 2])
-    }
-
-    fn put(&mut self, i: usize, entry: [u32; 2]) {
-        if let Some(slot) = self.entries.get_mut(i) {
-            *slot = entry;
-        }
-    }
-
-    fn append(&mut self, rank: u32, position: u32) -> Result<(), Error> {
-        *self.entries.get_mut(self.len).ok_or(scratch_error())? = [rank, position];
-        self.len = self.len.wrapping_add(1);
-        Ok(())
-    }
-
-    fn order(&mut self) {
-        for i in (0..self.len / 2).rev() {
-            self.sink(i);
-        }
-    }
-
-    fn push(&mut self, rank: u32, position: u32) -> Result<(), Error> {
-        self.append(rank, position)?;
-        let entry = [rank, position];
-        let mut i = self.len.wrapping_sub(1);
-        while i > 0 {
-            let parent = i.wrapping_sub(1) / 2;
-            if self.entry(parent) <= entry {
-                break;
-            }
-            self.put(i, self.entry(parent));
-            i = parent;
-        }
-        self.put(i, entry);
-        Ok(())
-    }
-
-    fn pop(&mut self) -> Option<(u32, u32)> {
-        let last = self.len.checked_sub(1)?;
-        let [rank, position] = self.entry(0);
-        self.put(0, self.entry(last));
-        self.len = last;
-        self.sink(0);
-        Some((rank, position))
-    }
-
-    fn sink(&mut self, start: usize) {
-        let entry = self.entry(start);
-        let mut i = start;
-        loop {
-            let mut child = i.wrapping_mul(2).wrapping_add(1);
-            if child >= self.len {
-                break;
-            }
-            let right = child.wrapping_add(1);
-            if right < self.len && self.entry(right) < self.entry(child) {
-                child = right;
-            }
-            if entry <= self.entry(child) {
-                break;
-            }
-            self.put(i, self.entry(child));
-            i = child;
-        }
-        self.put(i, entry);
-    }
-}
-
-/// Takes `items[at]` out of the first `count`.
-fn remove(items: &mut [u32], at: usize, count: usize) {
-    let cells = Cell::from_mut(items.get_mut(at..count).unwrap_or(&mut [])).as_slice_of_cells();
-    for (to, from) in cells.iter().zip(cells.iter().skip(1)) {
-        to.set(from.get());
-    }
+fn get_word(words: Words<'_>, at: u32) -> u32 {
+    words.u32(at as usize).unwrap_or(NONE)
 }

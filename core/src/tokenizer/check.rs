@@ -1,180 +1,233 @@
-//! The checks of a section at the door: what reads it afterwards cannot meet a damaged table.
+//! The checks of a section at the door. What they do not promise reads as 0 or as nothing where it is read.
 
-use super::layout::{Kind, MAX_ID, MAX_RANK, NONE, PAGE, PAGES, field, flag, table, token};
-use super::section::{Section, Words};
-use crate::bytes::u32_at;
+use super::layout::{Kind, MAX_ID, MAX_RANK, NONE, PAGE, PAGES, field, flag, head, step, table::*, token};
+use super::section::Section;
+use super::split::MAX_STAGES;
+use super::{added, decode};
+use crate::bytes::{Bound, bound, check_bounds};
 use crate::error::{Code, Error};
+use crate::utf8::is_text;
 
 /// Table `number` is not as it should be.
 pub(super) fn bad(number: usize) -> Error {
     Error::new(Code::TokenizerTable).entry(number as u32)
 }
 
+const fn header(at: usize, low: u32, high: u32) -> Bound {
+    bound(at, low, high, Code::TokenizerHeader)
+}
+
+/// Ranges of the header's fields. Those of growth keep every product with a text's length inside 64 bits, and scratch
+/// sizes honest.
+static HEADER: [Bound; 12] = [
+    header(field::FLAGS, 0, flag::ALL),
+    header(field::ID_COUNT, 1, MAX_ID),
+    header(field::CLASS_COUNT, 1, 255),
+    header(field::GROWTH, 1, 4096),
+    header(field::GROWTH_FIXED, 0, 4096),
+    header(field::GROWTH_UNITS, 1, 4096),
+    header(field::MERGE_COUNT, 0, MAX_RANK),
+    header(field::DECODE_FLAGS, 0, decode::flag::ALL),
+    header(field::STRIP, 0, char::MAX as u32),
+    header(field::STRIP_START, 0, 64),
+    header(field::STRIP_STOP, 0, 64),
+    header(field::RESERVED, 0, 0),
+];
+
+/// A number that depends on the section: how many elements a table has, or what its elements are below.
+#[derive(Clone, Copy)]
+enum Of {
+    Any,
+    Ids,
+    Scores,
+    Bytes,
+    Fallback,
+    Listed,
+    Pages,
+    PagesHeld,
+    Classes,
+    Merges,
+    Flags,
+}
+
+/// What the elements of a table are.
+struct Rule {
+    table: u8,
+    /// Bytes before the elements, and of an element.
+    skip: u8,
+    size: u8,
+    count: Of,
+    /// Bits of an element that count: above the shift, and so many.
+    shift: u8,
+    bits: u8,
+    below: Of,
+    /// Whether all ones are allowed; in a hash table there must be such an element.
+    empty: u8,
+}
+
+const NEVER: u8 = 0;
+const MAY: u8 = 1;
+const MUST: u8 = 2;
+
+const fn rule(table: usize, size: u8, count: Of, below: Of) -> Rule {
+    Rule { table: table as u8, skip: 0, size, count, shift: 0, bits: 32, below, empty: NEVER }
+}
+
+static RULES: [Rule; 16] = [
+    rule(FLAGS, 1, Of::Ids, Of::Flags),
+    // A hash table without an empty slot would let a search run through all of it.
+    Rule { bits: 21, empty: MUST, ..rule(VOCAB, 4, Of::Any, Of::Ids) },
+    Rule { shift: 42, empty: MUST, ..rule(MERGES, 8, Of::Any, Of::Merges) },
+    rule(MERGE_IDS, 4, Of::Listed, Of::Ids),
+    rule(SCORES, 8, Of::Scores, Of::Any),
+    Rule { empty: MAY, ..rule(UNIT_IDS, 4, Of::Bytes, Of::Ids) },
+    rule(FALLBACK_IDS, 4, Of::Fallback, Of::Ids),
+    rule(CLASS_PAGES, 1, Of::Any, Of::Classes),
+    rule(CLASS_INDEX, 2, Of::Pages, Of::PagesHeld),
+    rule(BYTE_CLASSES, 1, Of::Bytes, Of::Classes),
+    rule(CLASS_FLAGS, 1, Of::Bytes, Of::Any),
+    rule(TRANSITIONS, 2, Of::Any, Of::Any),
+    Rule { empty: MUST, ..rule(PAIRS, 8, Of::Any, Of::Any) },
+    Rule { skip: added::ENTRIES as u8, bits: 21, ..rule(ADDED_RAW, 4, Of::Any, Of::Ids) },
+    Rule { skip: added::ENTRIES as u8, bits: 21, ..rule(ADDED_NORMALIZED, 4, Of::Any, Of::Ids) },
+    Rule { skip: 4, ..rule(AFFIXES, 4, Of::Any, Of::Ids) },
+];
+
 impl Section<'_> {
-    /// Position of the first field of the header that is out of range.
-    #[inline(never)]
-    pub(super) fn broken_field(&self) -> Option<usize> {
-        let word = |at| self.field(at);
-        let grows = 1..=4096;
-        Some(match () {
-            () if u32_at(self.bytes, field::RESERVED) != 0 => field::RESERVED,
-            () if word(field::FLAGS) & !flag::ALL != 0 => field::FLAGS,
-            () if !(1..=MAX_ID).contains(&word(field::ID_COUNT)) => field::ID_COUNT,
-            () if word(field::UNK) != NONE && word(field::UNK) >= word(field::ID_COUNT) => field::UNK,
-            () if !(1..=255).contains(&word(field::CLASS_COUNT)) => field::CLASS_COUNT,
-            // Bounds keep every product of a text's length and a growth inside 64 bits, and scratch sizes honest.
-            () if !grows.contains(&word(field::GROWTH)) => field::GROWTH,
-            () if word(field::GROWTH_FIXED) > 4096 => field::GROWTH_FIXED,
-            () if !grows.contains(&word(field::GROWTH_UNITS)) => field::GROWTH_UNITS,
-            () if word(field::SPLIT_BEFORE) != NONE && char::from_u32(word(field::SPLIT_BEFORE)).is_none() => {
-                field::SPLIT_BEFORE
+    /// Checks the header's fields.
+    pub(super) fn check_head(&self) -> Result<(), Error> {
+        check_bounds(self.bytes, 0, &HEADER)?;
+        let ids = u64::from(self.field(field::ID_COUNT));
+        let merge_base = self.field(field::MERGE_BASE);
+        let merges_end = u64::from(merge_base).saturating_add(u64::from(self.field(field::MERGE_COUNT)));
+        let unk = self.field(field::UNK);
+        let broken = if unk != NONE && u64::from(unk) >= ids {
+            field::UNK
+        } else if merge_base != NONE && merges_end > ids {
+            field::MERGE_BASE
+        } else if !self.unk_score().is_finite() {
+            field::UNK_SCORE
+        } else {
+            return Ok(());
+        };
+        Err(Error::new(Code::TokenizerHeader).at(broken as u64))
+    }
+
+    /// A number of the rules, [`NONE`] where any will do.
+    fn number(&self, of: Of) -> u32 {
+        let ids = self.field(field::ID_COUNT);
+        let only = |holds: bool, number: u32| if holds { number } else { 0 };
+        match of {
+            Of::Any => NONE,
+            Of::Ids => ids,
+            Of::Scores => only(self.is(Kind::Unigram), ids),
+            Of::Bytes => 256,
+            Of::Fallback => only(self.has(flag::BYTE_FALLBACK), 256),
+            Of::Listed => only(self.field(field::MERGE_BASE) == NONE, self.field(field::MERGE_COUNT)),
+            Of::Pages => PAGES as u32,
+            Of::PagesHeld => (self.table(CLASS_PAGES).len() / PAGE) as u32,
+            Of::Classes => self.field(field::CLASS_COUNT),
+            Of::Merges => self.field(field::MERGE_COUNT),
+            Of::Flags => u32::from(token::ALL) + 1,
+        }
+    }
+
+    /// Whether a table is as its rule says.
+    fn obeys(&self, rule: &Rule) -> bool {
+        let (skip, size) = (usize::from(rule.skip), usize::from(rule.size));
+        let bytes = self.table(usize::from(rule.table));
+        let Some(elements) = bytes.get(skip..) else { return bytes.is_empty() };
+        let (count, below) = (self.number(rule.count), self.number(rule.below));
+        let ones = u64::MAX >> 64u32.saturating_sub(u32::from(rule.size).saturating_mul(8));
+        let mask = u64::MAX >> 64u32.saturating_sub(u32::from(rule.bits));
+        let mut empty = elements.is_empty();
+        let mut seen = 0u32;
+        let mut rest = elements;
+        while !rest.is_empty() {
+            let Some((element, after)) = rest.split_at_checked(size) else { return false };
+            let element = element.iter().rev().fold(0u64, |word, byte| word << 8 | u64::from(*byte));
+            let none = rule.empty != NEVER && element == ones;
+            if !none && element >> rule.shift & mask >= u64::from(below) && below != NONE {
+                return false;
             }
-            () if word(field::MERGE_COUNT) > MAX_RANK => field::MERGE_COUNT,
-            () if !self.unk_score().is_finite() => field::UNK_SCORE,
-            () => return None,
-        })
+            empty |= none;
+            seen = seen.saturating_add(1);
+            rest = after;
+        }
+        (count == NONE || count == seen) && (empty || rule.empty != MUST)
     }
 
-    /// Whether a table has `len` bytes.
-    #[inline(never)]
-    fn sized(&self, number: usize, len: usize) -> bool {
-        self.table(number).len() == len
-    }
-
-    /// Whether an offsets table has an entry for each id and for the end, and they cut up all of `bytes` in order.
-    #[inline(never)]
-    fn spans(&self, offsets: usize, bytes: usize) -> bool {
-        let count = (self.field(field::ID_COUNT) as usize).saturating_add(1);
+    /// Whether an offsets table cuts up all of the next table in order, into a token for each id or any number of automata.
+    fn cuts(&self, offsets: usize) -> bool {
+        let (words, bytes) = (self.words(offsets), self.table(offsets.saturating_add(1)));
+        if words.0.is_empty() && bytes.is_empty() {
+            // Absent texts of a place are those of another place.
+            return offsets != OFFSETS;
+        }
         let mut last = 0u32;
         let ascends = |at: u32| core::mem::replace(&mut last, at) <= at;
-        self.sized(offsets, count.saturating_mul(4))
-            && self.word(offsets, 0) == 0
-            && self.words(offsets).iter32().all(ascends)
-            && last as usize == self.table(bytes).len()
-    }
-
-    /// Whether all words are ids under `mask`, or [`NONE`] where that may be.
-    #[inline(never)]
-    fn ids(&self, words: Words<'_>, mask: u32, none: bool) -> bool {
-        let id = |word: u32| word & mask < self.field(field::ID_COUNT) || (none && word == NONE);
-        words.0.len().is_multiple_of(4) && words.iter32().all(id)
-    }
-
-    /// Whether all bytes of a table are classes.
-    #[inline(never)]
-    fn classes(&self, number: usize) -> bool {
-        self.table(number).iter().all(|class| u32::from(*class) < self.field(field::CLASS_COUNT))
+        words.0.len().is_multiple_of(4)
+            && (offsets == AUTOMATA || words.len32() == (self.field(field::ID_COUNT) as usize).saturating_add(1))
+            && words.u32(0) == Some(0)
+            && words.iter32().all(ascends)
+            && last as usize == bytes.len()
     }
 
     /// Checks all tables.
     pub(super) fn check(&self) -> Result<(), Error> {
-        use table::*;
-        self.check_vocabulary()?;
-        self.check_classes()?;
-        super::automaton::check(self)?;
-        if self.records(MASKS, 32).is_none_or(|masks| masks < 2) {
-            return Err(bad(MASKS));
+        for rule in &RULES {
+            if !self.obeys(rule) {
+                return Err(bad(usize::from(rule.table)));
+            }
         }
-        super::normalize::check(self)?;
-        super::split::check(self)?;
-        super::added::check(self, ADDED_RAW)?;
-        super::added::check(self, ADDED_NORMALIZED)?;
-        let affixes = self.words(AFFIXES);
-        let (Some(prefix), Some(rest)) = (affixes.u32(0), affixes.0.get(4..)) else { return Err(bad(AFFIXES)) };
-        if prefix as usize >= affixes.len32() || !self.ids(Words(rest), u32::MAX, false) {
-            return Err(bad(AFFIXES));
-        }
-        let strings = self.table(STRINGS).len() as u64;
-        let affixes_len =
-            u64::from(self.field(field::PREFIX_LEN)).saturating_add(u64::from(self.field(field::SUFFIX_LEN)));
-        if affixes_len > strings {
-            return Err(bad(STRINGS));
-        }
-        for offsets in (PIECES..COUNT).step_by(2) {
-            let bytes = offsets.saturating_add(1);
-            // An absent table of the inner pieces means the tokens themselves, any other the inner pieces.
-            let absent = self.sized(offsets, 0) && self.sized(bytes, 0);
-            if !absent && !self.spans(offsets, bytes) {
+        for offsets in [OFFSETS, AUTOMATA, PIECES, PIECES + 2, PIECES + 4, PIECES + 6] {
+            if !self.cuts(offsets) {
                 return Err(bad(offsets));
             }
         }
-        super::decode::check(self)
-    }
-
-    /// Checks tokens, vocabulary and merges.
-    #[inline(never)]
-    fn check_vocabulary(&self) -> Result<(), Error> {
-        use table::*;
-        let id_count = self.field(field::ID_COUNT);
-        let n = id_count as usize;
-        if !self.spans(OFFSETS, BYTES) {
-            return Err(bad(OFFSETS));
-        }
-        let flags = self.table(FLAGS);
-        let special = flags.iter().filter(|f| **f & token::SPECIAL != 0).count();
-        let known = flags.iter().all(|f| f & !token::ALL == 0);
-        if flags.len() != n || !known || special != self.field(field::SPECIAL_COUNT) as usize {
+        let special = self.table(FLAGS).iter().filter(|flags| **flags & token::SPECIAL != 0).count();
+        if special != self.field(field::SPECIAL_COUNT) as usize {
             return Err(bad(FLAGS));
         }
-        // A table without an empty slot would let a search run through all of it.
-        let vocab = self.words(VOCAB);
-        let roomy = vocab.0.is_empty() || vocab.iter32().any(|slot| slot == NONE);
-        if !self.ids(vocab, MAX_ID, true) || !roomy {
-            return Err(bad(VOCAB));
+        let heads = (0..head::COUNT).fold(0usize, |len, number| len.saturating_add(self.head(number).len()));
+        let said = (0..head::COUNT).fold(0usize, |len, number| len.saturating_add(self.head_len(number) as usize));
+        if heads != said || !is_text(self.table(STRINGS)) {
+            return Err(bad(STRINGS));
         }
-        let (merge_base, merge_count) = (self.field(field::MERGE_BASE), self.field(field::MERGE_COUNT));
-        let merges = self.table(MERGES);
-        let mut empty = merges.is_empty();
-        for chunk in merges.as_chunks::<8>().0 {
-            let entry = u64::from_le_bytes(*chunk);
-            if entry == u64::MAX {
-                empty = true;
-                continue;
+        self.check_steps(NORMALIZER, usize::MAX, Code::TokenizerStep)?;
+        self.check_steps(PRE_TOKENIZER, MAX_STAGES, Code::TokenizerStage)?;
+        self.check_texts()
+    }
+
+    /// Checks a table of steps, of which there may be `most`.
+    fn check_steps(&self, table: usize, most: usize, code: Code) -> Result<(), Error> {
+        let len = self.table(table).len();
+        let automata = (self.table(AUTOMATA).len() / 4) as u32;
+        // The words that the last record lacks read as 0, and there is no such kind.
+        for number in 0..len.div_ceil(4 * step::WORDS) {
+            let word = |i: usize| self.step(table, number, i);
+            if number >= most
+                || !(step::SPLIT..=step::CANONICAL).contains(&word(step::KIND))
+                || word(step::AUTOMATON).saturating_add(1) >= automata
+                || self.string(word(step::OFFSET), word(step::LEN)).len() != word(step::LEN) as usize
+            {
+                return Err(Error::new(code).entry(number as u32));
             }
-            let (left, right) = ((entry >> 21) as u32 & MAX_ID, entry as u32 & MAX_ID);
-            if left >= id_count || right >= id_count || (entry >> 42) as u32 >= merge_count {
-                return Err(bad(MERGES));
-            }
-        }
-        if !merges.len().is_multiple_of(8) || !empty {
-            return Err(bad(MERGES));
-        }
-        let listed = if merge_base == NONE { merge_count as usize } else { 0 };
-        let based = merge_base == NONE || u64::from(merge_base).saturating_add(u64::from(merge_count)) <= n as u64;
-        if !self.sized(MERGE_IDS, listed.saturating_mul(4))
-            || !based
-            || !self.ids(self.words(MERGE_IDS), u32::MAX, false)
-        {
-            return Err(bad(MERGE_IDS));
-        }
-        if !self.sized(SCORES, if self.is(Kind::Unigram) { n.saturating_mul(8) } else { 0 }) {
-            return Err(bad(SCORES));
-        }
-        if !self.sized(UNIT_IDS, 1024) || !self.ids(self.words(UNIT_IDS), u32::MAX, true) {
-            return Err(bad(UNIT_IDS));
-        }
-        let fallback = if self.has(flag::BYTE_FALLBACK) { 1024 } else { 0 };
-        if !self.sized(FALLBACK_IDS, fallback) || !self.ids(self.words(FALLBACK_IDS), u32::MAX, false) {
-            return Err(bad(FALLBACK_IDS));
         }
         Ok(())
     }
 
-    /// Checks the partition of the code points.
-    fn check_classes(&self) -> Result<(), Error> {
-        use table::*;
-        if !self.sized(CLASS_INDEX, PAGES * 2) {
-            return Err(bad(CLASS_INDEX));
-        }
-        let Some(pages) = self.records(CLASS_PAGES, PAGE).filter(|_| self.classes(CLASS_PAGES)) else {
-            return Err(bad(CLASS_PAGES));
-        };
-        let index = self.table(CLASS_INDEX).as_chunks::<2>().0;
-        if index.iter().any(|page| usize::from(u16::from_le_bytes(*page)) >= pages) {
-            return Err(bad(CLASS_INDEX));
-        }
-        if !self.sized(BYTE_CLASSES, 256) || !self.classes(BYTE_CLASSES) {
-            return Err(bad(BYTE_CLASSES));
+    /// Checks the tokens' texts: a byte token has one byte, and without the byte-level join all others are characters.
+    fn check_texts(&self) -> Result<(), Error> {
+        let lossy = self.field(field::DECODE_FLAGS) & decode::flag::LOSSY != 0;
+        for (id, flags) in (0u32..).zip(self.table(FLAGS)) {
+            for place in 0..4 {
+                let text = decode::piece(self, id, place);
+                let good = if flags & token::BYTE != 0 { text.len() == 1 } else { lossy || is_text(text) };
+                if !good {
+                    return Err(Error::new(Code::TokenizerToken).entry(id));
+                }
+            }
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The numbers of a compiled section: fields of the header, flags, tables, masks.
+//! The numbers of a compiled section: fields of the header, flags, tables, pairs.
 
 /// Positions of the header's fields, and what stands there.
 pub mod field {
@@ -17,7 +17,7 @@ pub mod field {
     /// Length of the header and the directory of the other sections.
     pub const HEADER_LEN: usize = DIRECTORY + 8 * super::table::COUNT;
     /// The header's version.
-    pub const VERSION: u32 = 1;
+    pub const VERSION: u32 = 2;
 
     pub(in crate::tokenizer) const FLAGS: usize = 12;
     pub(in crate::tokenizer) const ID_COUNT: usize = 16;
@@ -29,16 +29,35 @@ pub mod field {
     pub(in crate::tokenizer) const GROWTH: usize = 40;
     pub(in crate::tokenizer) const GROWTH_FIXED: usize = 44;
     pub(in crate::tokenizer) const GROWTH_UNITS: usize = 48;
-    pub(in crate::tokenizer) const SPLIT_BEFORE: usize = 52;
-    pub(in crate::tokenizer) const MERGE_BASE: usize = 56;
-    pub(in crate::tokenizer) const MERGE_COUNT: usize = 60;
-    pub(in crate::tokenizer) const MAX_WORD_CHARS: usize = 64;
-    pub(in crate::tokenizer) const PREFIX_LEN: usize = 68;
-    pub(in crate::tokenizer) const SUFFIX_LEN: usize = 72;
-    pub(in crate::tokenizer) const UNK_SCORE: usize = 76;
-    pub(in crate::tokenizer) const RESERVED: usize = 84;
+    pub(in crate::tokenizer) const MERGE_BASE: usize = 52;
+    pub(in crate::tokenizer) const MERGE_COUNT: usize = 56;
+    pub(in crate::tokenizer) const MAX_WORD_CHARS: usize = 60;
+    /// Lengths of the strings with which the strings begin, in the order of [`super::head`].
+    pub(in crate::tokenizer) const HEAD_LENS: usize = 64;
+    pub(in crate::tokenizer) const DECODE_FLAGS: usize = 84;
+    pub(in crate::tokenizer) const STRIP: usize = 88;
+    pub(in crate::tokenizer) const STRIP_START: usize = 92;
+    pub(in crate::tokenizer) const STRIP_STOP: usize = 96;
+    pub(in crate::tokenizer) const RESERVED: usize = 100;
+    pub(in crate::tokenizer) const UNK_SCORE: usize = 104;
     /// Offset and length of each table.
-    pub(in crate::tokenizer) const DIRECTORY: usize = 88;
+    pub(in crate::tokenizer) const DIRECTORY: usize = 112;
+}
+
+/// The strings with which the strings begin, one after the other.
+pub mod head {
+    /// Before every unit but the first.
+    pub const PREFIX: usize = 0;
+    /// After the last unit.
+    pub const SUFFIX: usize = 1;
+    /// What is replaced in the text of a run of byte tokens.
+    pub const PATTERN: usize = 2;
+    /// What it becomes.
+    pub const CONTENT: usize = 3;
+    /// What it becomes in the first run.
+    pub const FIRST: usize = 4;
+    /// Number of these strings.
+    pub const COUNT: usize = 5;
 }
 
 /// Bits of the header's flags.
@@ -69,6 +88,53 @@ pub mod token {
     pub const ALL: u8 = 7;
 }
 
+/// Bits of a class's flags.
+pub mod class {
+    /// White space.
+    pub const SPACE: u8 = 1;
+    /// Word characters.
+    pub const WORD: u8 = 2;
+}
+
+/// Steps of the normalizer and stages of the pre-tokenizer: records of six words.
+pub mod step {
+    /// Cuts at the matches of its automaton.
+    pub const SPLIT: u32 = 1;
+    /// Matches become strings.
+    pub const CHANGE: u32 = 2;
+    /// Matches and the character before them become a normal form.
+    pub const CANONICAL: u32 = 3;
+
+    /// Words of a record.
+    pub const WORDS: usize = 6;
+    pub(in crate::tokenizer) const KIND: usize = 0;
+    pub(in crate::tokenizer) const AUTOMATON: usize = 1;
+    pub(in crate::tokenizer) const FLAGS: usize = 2;
+    pub(in crate::tokenizer) const ROOT: usize = 3;
+    pub(in crate::tokenizer) const OFFSET: usize = 4;
+    pub(in crate::tokenizer) const LEN: usize = 5;
+}
+
+/// Bits of a step's flags.
+pub mod step_flag {
+    /// The automaton reads bytes of the byte-level alphabet.
+    pub const BYTES: u32 = 1;
+    /// Split: text between matches is dropped. The bit above is that of matches.
+    pub const DROP_REST: u32 = 2;
+    /// Split: matches are dropped.
+    pub const DROP_MATCH: u32 = 4;
+    /// Split: text before a match is one piece with it. The bit above is that of matches.
+    pub const JOIN_REST: u32 = 8;
+    /// Split: a match is one piece with the text after it.
+    pub const JOIN_MATCH: u32 = 16;
+    /// Change: the string comes before the match and not in its place.
+    pub const KEEP: u32 = 32;
+    /// Change: only where the match begins in the first character of the whole text.
+    pub const FIRST: u32 = 64;
+    /// Canonical: characters are composed again.
+    pub const COMPOSE: u32 = 128;
+}
+
 /// Numbers of the tables.
 #[allow(missing_docs)]
 pub mod table {
@@ -84,20 +150,31 @@ pub mod table {
     pub const CLASS_INDEX: usize = 9;
     pub const CLASS_PAGES: usize = 10;
     pub const BYTE_CLASSES: usize = 11;
-    pub const AUTOMATA: usize = 12;
-    pub const TRANSITIONS: usize = 13;
-    pub const MASKS: usize = 14;
+    pub const CLASS_FLAGS: usize = 12;
+    pub const AUTOMATA: usize = 13;
+    pub const TRANSITIONS: usize = 14;
     pub const NORMALIZER: usize = 15;
-    pub const NORMALIZER_DATA: usize = 16;
-    pub const PRE_TOKENIZER: usize = 17;
+    pub const PRE_TOKENIZER: usize = 16;
+    pub const PAIRS: usize = 17;
     pub const STRINGS: usize = 18;
     pub const ADDED_RAW: usize = 19;
     pub const ADDED_NORMALIZED: usize = 20;
     pub const AFFIXES: usize = 21;
-    pub const DECODER: usize = 22;
     /// Four pairs of offsets and bytes: inner, first, last, only.
-    pub const PIECES: usize = 23;
-    pub const COUNT: usize = 31;
+    pub const PIECES: usize = 22;
+    pub const COUNT: usize = 30;
+}
+
+/// The second numbers of pairs that are no characters, and the first node of the tries.
+pub mod pair {
+    /// The combining class of a character.
+    pub const CLASS: u32 = 0x1F_FFF0;
+    /// The id of a unit: bit 0 with the prefix, bit 1 with the suffix.
+    pub const UNIT: u32 = 0x1F_FFF4;
+    /// Nodes are from here to [`CLASS`].
+    pub const NODE: u32 = 0x11_0000;
+    /// The bit of a result that says: a string ends here, and this is the offset of what it becomes.
+    pub const END: u32 = 1 << 21;
 }
 
 /// "None" of ids, code points and ranks.
@@ -126,8 +203,3 @@ pub enum Kind {
     /// Bytes 0-255 and four special ids.
     Bytes = u32::from_le_bytes(field::BYTES),
 }
-
-/// Number of the mask of white space.
-pub(super) const SPACES: u32 = 0;
-/// Number of the mask of word characters.
-pub(super) const WORD_CHARS: u32 = 1;

@@ -24,16 +24,15 @@ mod words;
 
 pub use added::flag as added_flag;
 pub use decode::{DecodeMode, Decoder, MAX_RUN, flag as decoder_flag};
-pub use normalize::step;
-pub use split::{MAX_STAGES, behaviour, flag as split_flag, scheme, stage};
+pub use split::MAX_STAGES;
 pub use vocab::{Hash, WHOLE, fingerprint, pair_hash, slot_of};
 
 use crate::error::{Code, Error};
 use crate::utf8::text_len;
 use added::{Part, Parts};
 use normalize::{Buffer, View};
-use section::{Kind, MAX_ID, Section, field, flag, table, token};
-use split::{Pieces, Stages};
+use section::{Kind, MAX_ID, Section, field, flag, head, table, token};
+use split::Pieces;
 
 /// How to encode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -80,7 +79,7 @@ impl<'i> Ids<'i> {
         Self { memory, len: 0, full: false }
     }
 
-    #[inline]
+    #[cfg_attr(target_arch = "wasm32", inline(never))]
     fn push(&mut self, id: u32) {
         match self.memory.get_mut(self.len) {
             Some(slot) => {
@@ -89,14 +88,6 @@ impl<'i> Ids<'i> {
             }
             None => self.full = true,
         }
-    }
-
-    fn len(&self) -> usize {
-        self.len
-    }
-
-    fn truncate(&mut self, len: usize) {
-        self.len = self.len.min(len);
     }
 }
 
@@ -143,18 +134,18 @@ impl<'a> Tokenizer<'a> {
     }
 
     fn changes_text(&self) -> bool {
-        normalize::steps(&self.section) > 0 || Stages::new(self.section).change().is_some()
+        normalize::steps(&self.section) > 0 || split::change(&self.section) < split::stages(&self.section)
     }
 
     /// Words of scratch that suffice to encode any text of `text_len` bytes.
     pub fn scratch_words(&self, text_len: usize) -> usize {
         let grown = self.grown(text_len);
-        let model = if self.section.is(Kind::Bpe) {
-            self.grown_by(text_len, field::GROWTH_UNITS).saturating_mul(bpe::SCRATCH_PER_UNIT)
-        } else if self.section.is(Kind::Unigram) {
+        let model = if self.section.is(Kind::Unigram) {
             grown.saturating_add(1).saturating_mul(unigram::SCRATCH_PER_BYTE)
-        } else {
+        } else if self.section.is(Kind::WordPiece) || self.section.is(Kind::Bytes) {
             0
+        } else {
+            self.grown_by(text_len, field::GROWTH_UNITS).saturating_mul(bpe::SCRATCH_PER_UNIT)
         };
         if !self.changes_text() {
             return model;
@@ -174,7 +165,7 @@ impl<'a> Tokenizer<'a> {
     /// Bytes that suffice for one call of [`Decoder::push`] or [`Decoder::finish`].
     pub fn max_push_bytes(&self) -> usize {
         let longest = (0..self.vocab_size()).fold(0, |longest, id| decode::longest(&self.section, id).max(longest));
-        let strip = self.section.word(table::DECODER, 3) as usize;
+        let strip = self.section.field(field::STRIP_STOP) as usize;
         longest.saturating_add(MAX_RUN + 8).saturating_mul(3).saturating_add(strip.saturating_mul(4))
     }
 
@@ -224,11 +215,14 @@ impl<'a> Tokenizer<'a> {
         ids: &mut Ids<'_>,
         observe: &mut impl FnMut(Stage<'_>),
     ) -> Result<(), Error> {
-        let affixes = self.section.words(table::AFFIXES);
-        let before = affixes.u32(0).unwrap_or(0) as usize;
-        if how.add_special_tokens {
-            affixes.iter32().skip(1).take(before).for_each(|id| ids.push(id));
-        }
+        let affixes = self.section.words(table::AFFIXES).len32();
+        let behind = (self.section.word(table::AFFIXES, 0) as usize).saturating_add(1);
+        let put = |around: core::ops::Range<usize>, ids: &mut Ids<'_>| {
+            if how.add_special_tokens {
+                around.for_each(|i| ids.push(self.section.word(table::AFFIXES, i)));
+            }
+        };
+        put(1..behind.min(affixes), ids);
         let mut scratch = self.cut(scratch, text.len(), how.content.is_some())?;
         let whole = View {
             bytes: text,
@@ -247,27 +241,25 @@ impl<'a> Tokenizer<'a> {
                 }
             }
         }
-        if how.add_special_tokens {
-            affixes.iter32().skip(before.saturating_add(1)).for_each(|id| ids.push(id));
-        }
+        put(behind..affixes, ids);
         Ok(())
     }
 
     fn cut<'s>(&self, scratch: &'s mut [u32], text_len: usize, marked: bool) -> Result<Scratch<'s>, Error> {
-        let none = || Buffer::new(&mut [], &mut []);
-        if !self.changes_text() {
-            return Ok(Scratch { one: none(), two: none(), model: scratch });
+        let (mut text, mut marks) = (0usize, 0usize);
+        if self.changes_text() {
+            let grown = self.grown(text_len);
+            text = (grown / 4).saturating_add(1);
+            marks = if marked { (grown / 32).saturating_add(1) } else { 0 };
         }
-        let grown = self.grown(text_len);
-        let (text, marks) = ((grown / 4).saturating_add(1), if marked { (grown / 32).saturating_add(1) } else { 0 });
-        let mut rest = scratch;
-        let mut take = |len: usize| -> Result<&'s mut [u8], Error> {
-            let (part, after) = core::mem::take(&mut rest).split_at_mut_checked(len).ok_or(scratch_error())?;
-            rest = after;
-            bytemuck::try_cast_slice_mut(part).map_err(|_| scratch_error())
+        let each = text.saturating_add(marks);
+        let (one, rest) = scratch.split_at_mut_checked(each).ok_or(scratch_error())?;
+        let (two, model) = rest.split_at_mut_checked(each).ok_or(scratch_error())?;
+        let buffer = |words: &'s mut [u32]| {
+            let bytes = bytemuck::try_cast_slice_mut(words).unwrap_or(&mut []);
+            Buffer::new(bytes, text.saturating_mul(4))
         };
-        let (one, one_marks, two, two_marks) = (take(text)?, take(marks)?, take(text)?, take(marks)?);
-        Ok(Scratch { one: Buffer::new(one, one_marks), two: Buffer::new(two, two_marks), model: rest })
+        Ok(Scratch { one: buffer(one), two: buffer(two), model })
     }
 
     /// Encodes text that holds no added token of the raw text.
@@ -283,7 +275,7 @@ impl<'a> Tokenizer<'a> {
         let mut changed = false;
         for number in 0..normalize::steps(&self.section) {
             let from = if changed { now.view() } else { text };
-            if normalize::run(&self.section, number, from, other, model)? {
+            if normalize::run(&self.section, table::NORMALIZER, number, from, other, model)? {
                 core::mem::swap(&mut now, &mut other);
                 changed = true;
             }
@@ -311,24 +303,26 @@ impl<'a> Tokenizer<'a> {
         ids: &mut Ids<'_>,
         observe: &mut impl FnMut(Stage<'_>),
     ) -> Result<(), Error> {
-        let stages = Stages::new(self.section);
-        let engine = Engine::new(&self.section);
-        let mut piece = |piece: &[u8]| -> Result<(), Error> {
-            observe(Stage::Piece(piece, ids.len));
-            engine.encode(&self.section, piece, model, ids)
-        };
-        let Some(change) = stages.change() else {
-            for (start, end) in Pieces::new(&stages, 0, stages.count(), text.bytes) {
-                piece(text.bytes.get(start..end).unwrap_or(&[]))?;
+        let section = &self.section;
+        let (count, change) = (split::stages(section), split::change(section));
+        let engine = Engine::new(section);
+        let mut encode = |text: &[u8], pieces: Pieces<'_, '_>| -> Result<(), Error> {
+            for (start, end) in pieces {
+                let piece = text.get(start..end).unwrap_or(&[]);
+                observe(Stage::Piece(piece, ids.len));
+                engine.encode(section, piece, model, ids)?;
             }
-            return Ok(());
+            Ok(())
         };
-        for (start, end) in Pieces::new(&stages, 0, change, text.bytes) {
-            stages.apply(change, text.part(start, end), buffer)?;
-            let text = buffer.view().bytes;
-            for (start, end) in Pieces::new(&stages, change.wrapping_add(1), stages.count(), text) {
-                piece(text.get(start..end).unwrap_or(&[]))?;
-            }
+        let pieces = Pieces::new(section, 0, change, text.bytes);
+        if change == count {
+            return encode(text.bytes, pieces);
+        }
+        for (start, end) in pieces {
+            let piece = text.part(start, end);
+            let changed = normalize::run(section, table::PRE_TOKENIZER, change, piece, buffer, &mut [])?;
+            let piece = if changed { buffer.view() } else { piece };
+            encode(piece.bytes, Pieces::new(section, change.wrapping_add(1), count, piece.bytes))?;
         }
         Ok(())
     }
@@ -345,7 +339,7 @@ impl<'a> Tokenizer<'a> {
 
     /// A token's bytes as the model has them; empty where there is no such token.
     pub fn token_bytes(&self, id: u32) -> &'a [u8] {
-        self.section.item(table::OFFSETS, table::BYTES, id)
+        self.section.item(table::OFFSETS, id)
     }
 
     /// A token's text in the middle of a text.
@@ -358,7 +352,7 @@ impl<'a> Tokenizer<'a> {
         if self.section.is(Kind::Bytes) {
             return (256..260).contains(&id);
         }
-        self.section.table(table::FLAGS).get(id as usize).is_some_and(|f| f & token::SPECIAL != 0)
+        decode::token_flags(&self.section, id) & token::SPECIAL != 0
     }
 
     /// The id of the token with these bytes: an added token's content, or a token of the model.
@@ -371,8 +365,10 @@ impl<'a> Tokenizer<'a> {
         }
         let whole = View { bytes, marks: &[], base: 0, first: 0 };
         for number in [table::ADDED_RAW, table::ADDED_NORMALIZED] {
-            if let Some(id) = Parts::new(&self.section, number, whole).whole() {
-                return Some(id);
+            if let Some((entry, end)) = Parts::new(&self.section, number, whole).longest(0)
+                && end == bytes.len()
+            {
+                return Some(entry & MAX_ID);
             }
         }
         vocab::Vocab::new(&self.section).id(bytes)
@@ -380,7 +376,7 @@ impl<'a> Tokenizer<'a> {
 
     /// Whether a token is what the model makes of its own bytes by merges alone. For the compiler.
     pub fn merges_to_itself(&self, id: u32, scratch: &mut [u32]) -> bool {
-        let (_, suffix) = self.section.affixes();
+        let suffix = self.section.head(head::SUFFIX);
         let Some(word) = self.token_bytes(id).strip_suffix(suffix).filter(|w| !w.is_empty()) else { return false };
         let mut found = [0u32; 2];
         let mut ids = Ids::new(&mut found);
@@ -392,20 +388,25 @@ impl<'a> Tokenizer<'a> {
 }
 
 fn encode_bytes(text: &[u8], around: bool, ids: &mut Ids<'_>) {
-    let (before, after): (&[u32], &[u32]) = if around { (&[256], &[257]) } else { (&[], &[]) };
-    let bytes = text.iter().map(|byte| u32::from(*byte));
-    before.iter().copied().chain(bytes).chain(after.iter().copied()).for_each(|id| ids.push(id));
+    if around {
+        ids.push(256);
+    }
+    text.iter().for_each(|byte| ids.push(u32::from(*byte)));
+    if around {
+        ids.push(257);
+    }
 }
 
 /// The model, ready to encode pieces.
 struct Engine<'a> {
-    /// Its views of the tables, of a byte-pair model.
+    /// Its views of the tables, of a byte-pair or word-level model.
     bpe: Option<bpe::Bpe<'a>>,
 }
 
 impl<'a> Engine<'a> {
     fn new(section: &Section<'a>) -> Self {
-        Self { bpe: section.is(Kind::Bpe).then(|| bpe::Bpe::new(section)) }
+        let other = section.is(Kind::Unigram) || section.is(Kind::WordPiece);
+        Self { bpe: (!other).then(|| bpe::Bpe::new(section)) }
     }
 
     #[inline]
@@ -413,8 +414,7 @@ impl<'a> Engine<'a> {
         match &self.bpe {
             Some(bpe) => bpe.encode(piece, scratch, ids),
             None if section.is(Kind::Unigram) => unigram::encode(section, piece, scratch, ids),
-            None if section.is(Kind::WordPiece) => words::encode_piece(section, piece, ids),
-            None => words::encode_level(section, piece, ids),
+            None => words::encode(section, piece, ids),
         }
     }
 }

@@ -1,8 +1,10 @@
 //! The compiled section, read in place: header, directory of tables, and what stands in them.
 
 use super::check::bad;
-pub use super::layout::{Kind, MAX_ID, MAX_RANK, NONE, PAGE, PAGES, field, flag, table, token};
-pub(super) use super::layout::{SPACES, WORD_CHARS};
+pub use super::layout::{
+    Kind, MAX_ID, MAX_RANK, NONE, PAGE, PAGES, class, field, flag, head, pair, step, step_flag, table, token,
+};
+use super::vocab::Pairs;
 use crate::bytes::{slice, u32_at, u64_at, word};
 use crate::error::{Code, Error};
 
@@ -31,18 +33,22 @@ pub struct Header {
     pub growth_fixed: u32,
     /// Units of the model a byte of text may become.
     pub growth_units: u32,
-    /// No merge joins this code point to anything before it but itself, or [`NONE`].
-    pub split_before: u32,
     /// Id of a merge's result less its rank, or [`NONE`] where a table says it.
     pub merge_base: u32,
     /// Merges.
     pub merge_count: u32,
     /// Characters of the longest word a word-piece model cuts.
     pub max_word_chars: u32,
-    /// Bytes put before every unit but the first: length of the string at the start of the strings.
-    pub prefix_len: u32,
-    /// Bytes put after the last unit: length of the string that follows.
-    pub suffix_len: u32,
+    /// Lengths of the strings of [`head`].
+    pub head_lens: [u32; head::COUNT],
+    /// Bits of [`super::decoder_flag`].
+    pub decode_flags: u32,
+    /// The character stripped from the ends of a text.
+    pub strip: u32,
+    /// How many are stripped from its start.
+    pub strip_start: u32,
+    /// How many are stripped from its end.
+    pub strip_stop: u32,
     /// Score of an unknown unit of a unigram model.
     pub unk_score: f64,
 }
@@ -87,19 +93,8 @@ impl<'a> Words<'a> {
     }
 }
 
-/// A set of classes: a bit for each.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Mask<'a>(&'a [u8]);
-
-impl Mask<'_> {
-    /// Whether a class is in the set.
-    pub(super) fn has(self, class: u8) -> bool {
-        self.0.get(usize::from(class >> 3)).is_some_and(|byte| byte >> (class & 7) & 1 != 0)
-    }
-}
-
 /// Fields before the directory that can be asked for.
-const HEAD: usize = field::RESERVED;
+const HEAD: usize = field::DIRECTORY;
 
 /// A section after its checks: a view of its bytes. Copying is free.
 #[derive(Clone, Copy, Debug)]
@@ -107,6 +102,9 @@ pub struct Section<'a> {
     pub(super) bytes: &'a [u8],
     head: &'a [u8; HEAD],
 }
+
+/// The whole section of the byte tokenizer: magic, version, ids, and those of the special tokens.
+static BTOK: &[u8] = b"BTOK\x01\0\0\0\x04\x01\0\0\0\x01\0\0\x01\x01\0\0\x02\x01\0\0\x03\x01\0\0";
 
 /// What the byte tokenizer would say if it had the header of the others.
 static BYTES_HEAD: [u8; HEAD] = {
@@ -120,8 +118,8 @@ static BYTES_HEAD: [u8; HEAD] = {
         (field::MAX_TOKEN, 1),
         (field::GROWTH, 1),
         (field::GROWTH_UNITS, 1),
-        (field::SPLIT_BEFORE, NONE),
         (field::MERGE_BASE, NONE),
+        (field::DECODE_FLAGS, super::decode::flag::LOSSY),
     ];
     let mut head = [0; HEAD];
     let mut i = 0;
@@ -143,42 +141,27 @@ impl<'a> Section<'a> {
     #[inline(never)]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
         let len = bytes.len();
-        // Cut off inside the first field that is not whole: words but for one of eight bytes.
-        let cut = if (field::UNK_SCORE..field::RESERVED).contains(&len) { field::UNK_SCORE } else { len & !3 };
-        let short = Err(Error::new(Code::TokenizerTooShort).at(cut as u64));
-        if len < 4 {
-            return short;
-        }
         let kind = u32_at(bytes, 0);
         if kind == Kind::Bytes as u32 {
             return Self::parse_bytes(bytes);
         }
-        if ![Kind::Bpe, Kind::Unigram, Kind::WordPiece, Kind::WordLevel].iter().any(|known| *known as u32 == kind) {
+        let known = [Kind::Bpe, Kind::Unigram, Kind::WordPiece, Kind::WordLevel].iter().any(|k| *k as u32 == kind);
+        if len >= 4 && !known {
             return Err(Error::new(Code::TokenizerMagic).at(0));
         }
-        if len < 8 {
-            return short;
-        }
-        if u32_at(bytes, 4) != field::VERSION {
+        if len >= 8 && u32_at(bytes, 4) != field::VERSION {
             return Err(Error::new(Code::TokenizerVersion).at(4));
         }
-        if len < 12 {
-            return short;
-        }
+        let head = bytes.first_chunk().filter(|_| len >= field::HEADER_LEN);
+        let head = head.ok_or(Error::new(Code::TokenizerTooShort).at(len as u64))?;
         if u32_at(bytes, 8) as usize != len {
             return Err(Error::new(Code::TokenizerLength).at(8));
         }
-        let Some(head) = bytes.first_chunk().filter(|_| len >= field::DIRECTORY) else { return short };
         let section = Self { bytes, head };
-        if let Some(field) = section.broken_field() {
-            return Err(Error::new(Code::TokenizerHeader).at(field as u64));
-        }
+        section.check_head()?;
         let mut end = field::HEADER_LEN;
         for number in 0..table::COUNT {
             let (offset, length) = section.place(number);
-            if len < field::DIRECTORY.saturating_add(number.saturating_mul(8)).saturating_add(8) {
-                return short;
-            }
             // Tables stand in order, each at the next multiple of eight.
             if end.checked_next_multiple_of(8) != Some(offset) || slice(bytes, offset as u64, length as u64).is_none() {
                 return Err(bad(number));
@@ -194,15 +177,13 @@ impl<'a> Section<'a> {
 
     /// The fixed section of the byte tokenizer.
     fn parse_bytes(bytes: &'a [u8]) -> Result<Self, Error> {
-        if bytes.len() != field::BTOK_LEN {
+        if bytes.len() != BTOK.len() {
             return Err(Error::new(Code::TokenizerLength).at(0));
         }
-        for (at, expected) in (4..).step_by(4).zip([field::VERSION, 260, 256, 257, 258, 259]) {
-            if u32_at(bytes, at) != expected {
-                return Err(Error::new(Code::TokenizerHeader).at(at as u64));
-            }
+        match bytes.iter().zip(BTOK).position(|(byte, expected)| byte != expected) {
+            Some(at) => Err(Error::new(Code::TokenizerHeader).at(at as u64 & !3)),
+            None => Ok(Self { bytes, head: &BYTES_HEAD }),
         }
-        Ok(Self { bytes, head: &BYTES_HEAD })
     }
 
     /// The word at position `at` of the header.
@@ -237,12 +218,14 @@ impl<'a> Section<'a> {
             growth: self.field(field::GROWTH),
             growth_fixed: self.field(field::GROWTH_FIXED),
             growth_units: self.field(field::GROWTH_UNITS),
-            split_before: self.field(field::SPLIT_BEFORE),
             merge_base: self.field(field::MERGE_BASE),
             merge_count: self.field(field::MERGE_COUNT),
             max_word_chars: self.field(field::MAX_WORD_CHARS),
-            prefix_len: self.field(field::PREFIX_LEN),
-            suffix_len: self.field(field::SUFFIX_LEN),
+            head_lens: core::array::from_fn(|i| self.head_len(i)),
+            decode_flags: self.field(field::DECODE_FLAGS),
+            strip: self.field(field::STRIP),
+            strip_start: self.field(field::STRIP_START),
+            strip_stop: self.field(field::STRIP_STOP),
             unk_score: self.unk_score(),
         }
     }
@@ -272,14 +255,15 @@ impl<'a> Section<'a> {
         self.words(number).u32(i).unwrap_or(0)
     }
 
-    /// Record `number` of a table of records of eight words; zeros beyond its end.
+    /// A word of step `number` of the normalizer or stage of the pre-tokenizer; 0 where there is none.
+    pub(super) fn step(&self, table: usize, number: usize, word: usize) -> u32 {
+        self.word(table, number.saturating_mul(step::WORDS).saturating_add(word))
+    }
+
+    /// The number of a pair, [`NONE`] where there is none.
     #[cfg_attr(target_arch = "wasm32", inline(never))]
-    pub(super) fn record(&self, table: usize, number: usize) -> [u32; 8] {
-        let mut record = [0; 8];
-        for (word, at) in record.iter_mut().zip(number.saturating_mul(8)..) {
-            *word = self.word(table, at);
-        }
-        record
+    pub(super) fn pair(&self, left: u32, right: u32) -> u32 {
+        Pairs::new(self.words(table::PAIRS)).get(left, right)
     }
 
     /// Whether a flag is set.
@@ -294,37 +278,35 @@ impl<'a> Section<'a> {
         slice(self.table(table::STRINGS), u64::from(offset), u64::from(len)).unwrap_or(&[])
     }
 
-    /// Whether the strings hold `len` bytes of UTF-8 at `offset`.
-    pub(super) fn is_text(&self, offset: u32, len: u32) -> bool {
-        let string = self.string(offset, len);
-        string.len() == len as usize && crate::utf8::is_text(string)
+    /// The string at an offset of the strings that says its length, one byte, itself.
+    pub(super) fn measured(&self, offset: u32) -> Option<&'a [u8]> {
+        let rest = self.table(table::STRINGS).get((offset & MAX_ID) as usize..)?;
+        let (len, rest) = rest.split_first()?;
+        rest.get(..usize::from(*len))
     }
 
-    /// The string before every unit but the first, and that after the last.
-    pub(super) fn affixes(&self) -> (&'a [u8], &'a [u8]) {
-        let prefix = self.field(field::PREFIX_LEN);
-        (self.string(0, prefix), self.string(prefix, self.field(field::SUFFIX_LEN)))
+    pub(super) fn head_len(&self, number: usize) -> u32 {
+        u32_at(self.head, field::HEAD_LENS.saturating_add(number.saturating_mul(4)))
     }
 
-    /// Element `i` of an offsets table and its bytes.
+    /// String `number` of [`head`].
     #[cfg_attr(target_arch = "wasm32", inline(never))]
-    pub fn item(&self, offsets: usize, bytes: usize, i: u32) -> &'a [u8] {
+    pub fn head(&self, number: usize) -> &'a [u8] {
+        let start = (0..number).fold(0u32, |start, i| start.saturating_add(self.head_len(i)));
+        self.string(start, self.head_len(number))
+    }
+
+    /// Element `i` of an offsets table: its bytes are in the next table.
+    #[cfg_attr(target_arch = "wasm32", inline(never))]
+    pub fn item(&self, offsets: usize, i: u32) -> &'a [u8] {
         let words = self.words(offsets);
         let i = i as usize;
         let (Some(start), Some(end)) = (words.u32(i), words.u32(i.saturating_add(1))) else { return &[] };
-        self.table(bytes).get(start as usize..end as usize).unwrap_or(&[])
+        self.table(offsets.saturating_add(1)).get(start as usize..end as usize).unwrap_or(&[])
     }
 
-    /// A set of classes.
-    #[cfg_attr(target_arch = "wasm32", inline(never))]
-    pub(super) fn mask(&self, number: u32) -> Mask<'a> {
-        let start = u64::from(number).wrapping_mul(32);
-        Mask(slice(self.table(table::MASKS), start, 32).unwrap_or(&[]))
-    }
-
-    /// Number of records of `size` bytes a table has; `None` where it does not consist of them.
-    pub(super) fn records(&self, number: usize, size: usize) -> Option<usize> {
-        let len = self.table(number).len();
-        if len.is_multiple_of(size) { len.checked_div(size) } else { None }
+    /// Whether a class has a flag of [`class`].
+    pub(super) fn class_has(&self, class: u8, flag: u8) -> bool {
+        self.table(table::CLASS_FLAGS).get(usize::from(class)).is_some_and(|flags| flags & flag != 0)
     }
 }

@@ -1,204 +1,70 @@
 //! Pre-tokenization: a text is cut by a chain of stages, each cutting the pieces of the one before.
 
 use super::automaton::Automaton;
-use super::normalize::{Buffer, View};
-use super::section::{Section, table};
+use super::section::{Section, step, step_flag, table};
 use super::text::Classes;
-use crate::error::{Code, Error};
 
 /// Stages of the longest chain.
 pub const MAX_STAGES: usize = 12;
 
-/// Words of a stage's record.
-const RECORD: usize = 8;
-
-/// Kinds of stages, and what the words of their records mean.
-pub mod stage {
-    /// Cuts at the matches of an automaton: automaton, behaviour, flags.
-    pub const SPLIT: u32 = 1;
-    /// Replaces U+0020 by a string and puts it before a piece that does not begin with it: string offset, length, scheme.
-    pub const METASPACE: u32 = 2;
-    /// Puts a space before a piece that does not begin with one.
-    pub const PREFIX_SPACE: u32 = 3;
+/// Number of stages.
+pub(super) fn stages(section: &Section<'_>) -> usize {
+    section.table(table::PRE_TOKENIZER).len() / (4 * step::WORDS)
 }
 
-/// What becomes of matches.
-pub mod behaviour {
-    /// Each match and each text between is a piece.
-    pub const ISOLATED: u32 = 0;
-    /// Matches are dropped.
-    pub const REMOVED: u32 = 1;
-    /// Neighbouring matches are one piece.
-    pub const CONTIGUOUS: u32 = 2;
-    /// A match belongs to the text before it.
-    pub const MERGED_WITH_PREVIOUS: u32 = 3;
-    /// A match belongs to the text after it.
-    pub const MERGED_WITH_NEXT: u32 = 4;
-}
-
-/// Bits of a stage's flags.
-pub mod flag {
-    /// What matches and what does not change places.
-    pub const INVERT: u32 = 1;
-    /// The automaton reads bytes of the byte-level alphabet.
-    pub const BYTES: u32 = 2;
-}
-
-/// Where a Metaspace stage puts its string.
-pub mod scheme {
-    /// Nowhere.
-    pub const NEVER: u32 = 0;
-    /// Before the piece at the start of the text.
-    pub const FIRST: u32 = 1;
-    /// Before every piece.
-    pub const ALWAYS: u32 = 2;
-}
-
-/// The stages of a section.
-#[derive(Clone, Copy, Debug)]
-pub struct Stages<'a> {
-    section: Section<'a>,
-}
-
-impl<'a> Stages<'a> {
-    /// The section's stages.
-    pub fn new(section: Section<'a>) -> Self {
-        Self { section }
-    }
-
-    /// Number of stages.
-    pub fn count(&self) -> usize {
-        self.section.table(table::PRE_TOKENIZER).len() / (4 * RECORD)
-    }
-
-    fn record(&self, number: usize) -> [u32; RECORD] {
-        self.section.record(table::PRE_TOKENIZER, number)
-    }
-
-    /// Writes what the changing stage `number` makes of `piece`.
-    pub fn apply(&self, number: usize, piece: View<'_>, to: &mut Buffer<'_>) -> Result<(), Error> {
-        to.clear();
-        let [kind, offset, len, scheme, ..] = self.record(number);
-        let (string, prefix) = match kind {
-            stage::METASPACE => {
-                let string = self.section.string(offset, len);
-                let wanted = match scheme {
-                    scheme::ALWAYS => true,
-                    scheme::FIRST => piece.first > 0,
-                    _ => false,
-                };
-                let begins = piece.bytes.starts_with(b" ") || piece.bytes.starts_with(string);
-                (string, wanted && !begins)
-            }
-            _ => (&b" "[..], !piece.bytes.starts_with(b" ")),
-        };
-        if prefix {
-            to.push(string, false, false);
-        }
-        let mut rest = piece.bytes;
-        while let Some(first) = rest.first() {
-            let len = rest.iter().take_while(|b| (**b == b' ') == (*first == b' ')).count();
-            let (part, after) = rest.split_at_checked(len).unwrap_or((rest, &[]));
-            rest = after;
-            if part.starts_with(b" ") {
-                part.iter().for_each(|_| to.push(string, false, false));
-            } else {
-                to.push(part, false, false);
-            }
-        }
-        to.done()
-    }
-
-    /// The stage that changes the text, if there is one: at most one does.
-    pub fn change(&self) -> Option<usize> {
-        (0..self.count()).find(|number| self.record(*number)[0] != stage::SPLIT)
-    }
-}
-
-/// A stretch of text that matched or did not.
-#[derive(Clone, Copy, Debug)]
-struct Event {
-    start: usize,
-    end: usize,
-    is_match: bool,
+/// The stage that changes the text; at most one does. Where none does, the number of stages.
+pub(super) fn change(section: &Section<'_>) -> usize {
+    let count = stages(section);
+    (0..count).find(|stage| section.step(table::PRE_TOKENIZER, *stage, step::KIND) != step::SPLIT).unwrap_or(count)
 }
 
 /// One stage at work on a piece.
 #[derive(Clone, Copy, Debug)]
 struct Cursor<'a> {
     automaton: Automaton<'a>,
-    behaviour: u32,
     flags: u32,
+    /// Where the piece begins.
     low: usize,
     at: usize,
     end: usize,
-    /// A match found while giving the text before it.
-    found: Option<(usize, usize)>,
-    /// An event looked at and put back.
-    peeked: Option<Event>,
+    /// The next match, looked for where it ends before `at`; at the end of the piece if there is none.
+    found: (usize, usize),
 }
 
 impl Cursor<'_> {
-    fn event(&mut self, classes: &Classes<'_>, text: &[u8]) -> Option<Event> {
-        if let Some(event) = self.peeked.take() {
-            return Some(event);
-        }
-        let inverted = self.flags & flag::INVERT != 0;
-        if let Some((start, end)) = self.found.take() {
-            self.at = end;
-            return Some(Event { start, end, is_match: !inverted });
-        }
+    /// Whether a match begins here, or else text that is none; `None` at the end of the piece.
+    fn kind(&mut self, classes: &Classes<'_>, text: &[u8]) -> Option<bool> {
         if self.at >= self.end {
             return None;
         }
-        let piece = text.get(..self.end).unwrap_or(text);
-        let start = self.at;
-        match self.automaton.find(classes, piece, self.low, start, self.flags & flag::BYTES != 0) {
-            Some((from, to)) if from == start => {
-                self.at = to;
-                Some(Event { start, end: to, is_match: !inverted })
-            }
-            found => {
-                self.found = found;
-                let end = found.map_or(self.end, |(from, _)| from);
-                self.at = end;
-                Some(Event { start, end, is_match: inverted })
-            }
+        if self.found.1 <= self.at {
+            let piece = text.get(..self.end).unwrap_or(text);
+            let bytes = self.flags & step_flag::BYTES != 0;
+            self.found =
+                self.automaton.find(classes, piece, self.low, self.at, bytes).unwrap_or((self.end, usize::MAX));
         }
+        Some(self.found.0 == self.at)
     }
 
-    /// Joins the next event to `event` while `join` says so.
-    fn extend(&mut self, classes: &Classes<'_>, text: &[u8], event: &mut Event, join: bool, many: bool) {
-        while let Some(next) = self.event(classes, text) {
-            if next.is_match != join {
-                self.peeked = Some(next);
-                return;
-            }
-            event.end = next.end;
-            if !many {
-                return;
-            }
-        }
+    /// Takes what begins here.
+    fn take(&mut self, is_match: bool) {
+        self.at = if is_match { self.found.1 } else { self.found.0 };
     }
 
     #[inline]
     fn next(&mut self, classes: &Classes<'_>, text: &[u8]) -> Option<(usize, usize)> {
-        let mut event = self.event(classes, text)?;
-        match self.behaviour {
-            behaviour::REMOVED => {
-                while event.is_match {
-                    event = self.event(classes, text)?;
-                }
+        loop {
+            let start = self.at;
+            let kind = self.kind(classes, text)?;
+            self.take(kind);
+            if self.flags & step_flag::DROP_REST << u32::from(kind) != 0 {
+                continue;
             }
-            behaviour::CONTIGUOUS => {
-                let is_match = event.is_match;
-                self.extend(classes, text, &mut event, is_match, true);
+            if self.flags & step_flag::JOIN_REST << u32::from(kind) != 0 && self.kind(classes, text) == Some(!kind) {
+                self.take(!kind);
             }
-            behaviour::MERGED_WITH_PREVIOUS if !event.is_match => self.extend(classes, text, &mut event, true, false),
-            behaviour::MERGED_WITH_NEXT if event.is_match => self.extend(classes, text, &mut event, false, false),
-            _ => {}
+            return Some((start, self.at));
         }
-        Some((event.start, event.end))
     }
 }
 
@@ -215,26 +81,21 @@ pub struct Pieces<'a, 't> {
 
 impl<'a, 't> Pieces<'a, 't> {
     /// The pieces of `text` after the stages `from..to`, none of which changes the text.
-    pub fn new(stages: &Stages<'a>, from: usize, to: usize, text: &'t [u8]) -> Self {
+    pub fn new(section: &Section<'a>, from: usize, to: usize, text: &'t [u8]) -> Self {
         let mut cursors = [None; MAX_STAGES];
-        for (number, cursor) in (from..to).zip(cursors.iter_mut()) {
-            let [_, automaton, behaviour, flags, ..] = stages.record(number);
+        for (stage, cursor) in (from..to).zip(cursors.iter_mut()) {
+            let word = |i: usize| section.step(table::PRE_TOKENIZER, stage, i);
             *cursor = Some(Cursor {
-                automaton: Automaton::new(&stages.section, automaton),
-                behaviour,
-                flags,
+                automaton: Automaton::new(section, word(step::AUTOMATON)),
+                flags: word(step::FLAGS),
                 low: 0,
                 at: 0,
-                end: 0,
-                found: None,
-                peeked: None,
+                end: text.len(),
+                found: (0, 0),
             });
         }
         let count = to.saturating_sub(from).min(MAX_STAGES);
-        if let Some(Some(first)) = cursors.first_mut() {
-            first.end = text.len();
-        }
-        Self { classes: Classes::new(&stages.section), text, cursors, count, depth: 0, whole: !text.is_empty() }
+        Self { classes: Classes::new(section), text, cursors, count, depth: 0, whole: !text.is_empty() }
     }
 }
 
@@ -253,35 +114,10 @@ impl Iterator for Pieces<'_, '_> {
                 Some((start, end)) => {
                     self.depth = self.depth.wrapping_add(1);
                     let below = self.cursors.get_mut(self.depth)?.as_mut()?;
-                    (below.low, below.at, below.end) = (start, start, end);
+                    (below.low, below.at, below.end, below.found) = (start, start, end, (0, 0));
                 }
                 None => self.depth = self.depth.checked_sub(1)?,
             }
         }
     }
-}
-
-/// Checks the stages.
-pub fn check(section: &Section<'_>) -> Result<(), Error> {
-    let bad = |number: usize| Error::new(Code::TokenizerStage).entry(number as u32);
-    let stages = Stages::new(*section);
-    if section.records(table::PRE_TOKENIZER, 4 * RECORD).is_none_or(|count| count > MAX_STAGES) {
-        return Err(bad(0));
-    }
-    let automata = (section.table(table::AUTOMATA).len() / 16) as u32;
-    let mut changes = 0u32;
-    for number in 0..stages.count() {
-        let [kind, one, two, three, ..] = stages.record(number);
-        let good = match kind {
-            stage::SPLIT => one < automata && two <= behaviour::MERGED_WITH_NEXT && three < 4,
-            stage::METASPACE => two > 0 && section.is_text(one, two) && three <= scheme::ALWAYS,
-            stage::PREFIX_SPACE => true,
-            _ => false,
-        };
-        changes = changes.saturating_add(u32::from(kind != stage::SPLIT));
-        if !good || changes > 1 {
-            return Err(bad(number));
-        }
-    }
-    Ok(())
 }

@@ -1,8 +1,7 @@
 //! Unigram language model of one piece: the best path over all tokens, in O(n * longest token).
 
-use super::section::{MAX_ID, NONE, Section, field, flag, table};
-use super::text::char_len;
-use super::vocab::{Hash, Vocab};
+use super::section::{NONE, Section, field, flag, table};
+use super::vocab::{Vocab, unit_len};
 use super::{Ids, scratch_error};
 use crate::error::{Code, Error};
 
@@ -12,8 +11,6 @@ pub const SCRATCH_PER_BYTE: usize = 4;
 /// Appends the ids of `piece`.
 pub fn encode(section: &Section<'_>, piece: &[u8], scratch: &mut [u32], ids: &mut Ids<'_>) -> Result<(), Error> {
     let (unk, unk_score) = (section.field(field::UNK), section.unk_score());
-    let max_token = section.field(field::MAX_TOKEN) as usize;
-    let byte_units = section.has(flag::BYTE_UNITS);
     let vocab = Vocab::new(section);
     let scores = section.words(table::SCORES);
     let nodes = piece.len().saturating_add(1);
@@ -21,11 +18,10 @@ pub fn encode(section: &Section<'_>, piece: &[u8], scratch: &mut [u32], ids: &mu
     let nodes: &mut [[u32; 4]] = bytemuck::try_cast_slice_mut(memory).map_err(|_| scratch_error())?;
     // A node is the best path that ends there: id, start, and the score's halves. Start NONE: no path.
     nodes.fill([0, NONE, 0, 0]);
-    let unit_len = |at: usize| if byte_units { 1 } else { char_len(piece.get(at).copied().unwrap_or(0)) };
     let mut at = 0usize;
     while at < piece.len() {
         let here = nodes.get(at).map_or(0.0, score);
-        let single = unit_len(at);
+        let single = at.wrapping_add(unit_len(section, piece, at));
         let mut improve = |end: usize, id: u32, gain: f64| {
             let total = gain + here;
             if let Some(node) = nodes.get_mut(end)
@@ -38,25 +34,14 @@ pub fn encode(section: &Section<'_>, piece: &[u8], scratch: &mut [u32], ids: &mu
             false
         };
         let mut known = false;
-        let mut hash = Hash::EMPTY;
-        let mut end = at;
-        let limit = piece.len().min(at.saturating_add(max_token));
-        while end < limit {
-            let next = end.wrapping_add(unit_len(end)).min(piece.len());
-            hash = hash.with(piece.get(end..next).unwrap_or(&[]));
-            end = next;
-            let token = piece.get(at..end).unwrap_or(&[]);
-            if let Some(slot) = vocab.find(hash, [token, &[], &[]]) {
-                let id = slot & MAX_ID;
-                let gain = scores.u64(id as usize).map_or(0.0, f64::from_bits);
-                improve(end, id, gain);
-                known |= end.wrapping_sub(at) == single;
-            }
-        }
-        if !known && improve(at.wrapping_add(single), unk, unk_score) && unk == NONE {
+        vocab.each(section, &[], piece, at, &mut |end, id| {
+            improve(end, id, scores.u64(id as usize).map_or(0.0, f64::from_bits));
+            known |= end == single;
+        });
+        if !known && improve(single, unk, unk_score) && unk == NONE {
             return Err(Error::new(Code::MissingUnknownToken));
         }
-        at = at.wrapping_add(single);
+        at = single;
     }
     // Backwards along the links, turning each into "where the next token ends".
     let mut end = piece.len();

@@ -1,6 +1,7 @@
-//! Lookup of tokens by their bytes, and of merges by their pair: hash tables walked in place.
+//! Lookup of tokens by their bytes, and of numbers by their pair: hash tables walked in place.
 
-use super::section::{MAX_ID, MAX_RANK, NONE, Section, Words, field, table};
+use super::section::{MAX_ID, NONE, Section, Words, field, flag, table};
+use super::text::char_len;
 
 /// FNV-1a over 64 bits: the hash of a longer string continues that of its beginning.
 #[derive(Clone, Copy, Debug)]
@@ -73,8 +74,8 @@ impl<'a> Vocab<'a> {
     }
 
     /// The slot of the token whose bytes are those of `parts` one after the other; `hash` is their hash.
-    #[inline]
-    pub fn find(&self, hash: Hash, parts: [&[u8]; 3]) -> Option<u32> {
+    #[cfg_attr(target_arch = "wasm32", inline(never))]
+    pub fn find(&self, hash: Hash, [first, second]: [&[u8]; 2]) -> Option<u32> {
         let mixed = hash.mixed();
         let wanted = fingerprint(mixed);
         let mut at = slot_of(mixed, self.count);
@@ -83,7 +84,7 @@ impl<'a> Vocab<'a> {
             if slot == NONE {
                 return None;
             }
-            if slot >> 22 == wanted && equal(self.bytes(slot & MAX_ID), parts) {
+            if slot >> 22 == wanted && self.bytes(slot & MAX_ID).strip_prefix(first) == Some(second) {
                 return Some(slot);
             }
             at = at.wrapping_add(1);
@@ -94,48 +95,60 @@ impl<'a> Vocab<'a> {
     }
 
     /// The id of the token with these bytes.
-    #[inline]
     pub fn id(&self, bytes: &[u8]) -> Option<u32> {
-        self.find(Hash::EMPTY.with(bytes), [bytes, &[], &[]]).map(|slot| slot & MAX_ID)
+        self.find(Hash::EMPTY.with(bytes), [bytes, &[]]).map(|slot| slot & MAX_ID)
+    }
+
+    /// Calls `found` with the end and the id of each token that is `prefix` and the piece from `start` to that end.
+    pub fn each(
+        &self,
+        section: &Section<'_>,
+        prefix: &[u8],
+        piece: &[u8],
+        start: usize,
+        found: &mut dyn FnMut(usize, u32),
+    ) {
+        let mut hash = Hash::EMPTY.with(prefix);
+        let mut end = start;
+        let limit = piece.len().min(start.saturating_add(section.field(field::MAX_TOKEN) as usize));
+        while end < limit {
+            let next = end.wrapping_add(unit_len(section, piece, end)).min(piece.len());
+            hash = hash.with(piece.get(end..next).unwrap_or(&[]));
+            end = next;
+            if let Some(slot) = self.find(hash, [prefix, piece.get(start..end).unwrap_or(&[])]) {
+                found(end, slot & MAX_ID);
+            }
+        }
     }
 }
 
-#[inline]
-fn equal(bytes: &[u8], parts: [&[u8]; 3]) -> bool {
-    let [a, b, c] = parts;
-    let Some(rest) = bytes.strip_prefix(a) else { return false };
-    if b.is_empty() && c.is_empty() {
-        return rest.is_empty();
-    }
-    rest.strip_prefix(b).is_some_and(|rest| rest == c)
+/// Bytes of the unit at `at`.
+pub fn unit_len(section: &Section<'_>, piece: &[u8], at: usize) -> usize {
+    if section.has(flag::BYTE_UNITS) { 1 } else { char_len(piece.get(at).copied().unwrap_or(0)) }
 }
 
-/// The merges by their pair.
+/// Numbers below 2^22 by pairs of numbers below 2^21.
 #[derive(Clone, Copy, Debug)]
-pub struct Merges<'a> {
+pub struct Pairs<'a> {
     slots: Words<'a>,
     count: usize,
-    ids: Words<'a>,
-    base: u32,
 }
 
-impl<'a> Merges<'a> {
-    /// The section's merges.
-    pub fn new(section: &Section<'a>) -> Self {
-        let slots = section.words(table::MERGES);
-        let (ids, base) = (section.words(table::MERGE_IDS), section.field(field::MERGE_BASE));
-        Self { slots, count: slots.0.len() / 8, ids, base }
+impl<'a> Pairs<'a> {
+    /// The pairs of a table.
+    pub fn new(slots: Words<'a>) -> Self {
+        Self { slots, count: slots.0.len() / 8 }
     }
 
-    /// Rank of the merge of `left` and `right`, [`NONE`] where there is none.
+    /// The number of a pair, [`NONE`] where there is none.
     #[inline]
-    pub fn rank(&self, left: u32, right: u32) -> u32 {
+    pub fn get(&self, left: u32, right: u32) -> u32 {
         let key = u64::from(left) << 21 | u64::from(right);
         let mut at = slot_of(pair_hash(left, right), self.count);
         loop {
             let Some(entry) = self.slots.u64(at) else { return NONE };
             if entry & 0x3ff_ffff_ffff == key {
-                return (entry >> 42) as u32 & MAX_RANK;
+                return (entry >> 42) as u32;
             }
             if entry == u64::MAX {
                 return NONE;
@@ -145,11 +158,5 @@ impl<'a> Merges<'a> {
                 at = 0;
             }
         }
-    }
-
-    /// The token a merge makes.
-    #[inline]
-    pub fn id(&self, rank: u32) -> u32 {
-        if self.base == NONE { self.ids.u32(rank as usize).unwrap_or(0) } else { self.base.wrapping_add(rank) }
     }
 }

@@ -74,14 +74,24 @@ impl Added {
                 }
             }
             let mut head = [0u8; 32];
-            let mut bytes = Vec::new();
-            for (content, [id, flags]) in &entries {
+            let root = builder.node();
+            let ends: Vec<u32> = entries.iter().map(|_| builder.node()).collect();
+            let mut words = vec![root];
+            // Shorter tokens first: their nodes are on the way of longer ones.
+            for ((content, [id, flags]), end) in entries.iter().zip(ends) {
+                let (last, start) = content.as_bytes().split_last().unwrap_or((&0, &[]));
+                let mut node = root;
+                for byte in start {
+                    let key = (node, u32::from(*byte));
+                    node = builder.pairs.get(&key).copied().unwrap_or_else(|| builder.node());
+                    builder.pairs.insert(key, node);
+                }
+                builder.pairs.insert((node, u32::from(*last)), end);
                 let first = content.as_bytes()[0];
                 head[usize::from(first >> 3)] |= 1 << (first & 7);
-                let (offset, len) = builder.append(content.as_bytes());
-                bytes.extend(super::build::le32([offset, len, *id, *flags]));
+                words.push(id | flags);
             }
-            let table = if entries.is_empty() { Vec::new() } else { [&head[..], &bytes].concat() };
+            let table = if entries.is_empty() { Vec::new() } else { [&head[..], &super::build::le32(words)].concat() };
             builder.table(number, table);
         }
         Ok(())

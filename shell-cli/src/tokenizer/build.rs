@@ -4,28 +4,54 @@ use super::automaton;
 use super::pattern::Node;
 use super::sets::{Partition, Set};
 use super::unicode;
-use tinyrustlm_core::tokenizer::section::{Header, Kind, NONE, PAGE, field, table};
+use std::collections::HashMap;
+use tinyrustlm_core::tokenizer::section::{Header, Kind, MAX_ID, NONE, PAGE, class, field, pair, step, table};
+use tinyrustlm_core::tokenizer::{pair_hash, slot_of};
 
 /// A section in the making: sets and patterns are collected first, numbers are given when it is written.
 #[derive(Debug, Default)]
 pub struct Builder {
     strings: Vec<u8>,
+    /// Offsets of strings that say their length themselves.
+    measured: HashMap<Vec<u8>, u32>,
     sets: Vec<Set>,
-    masks: Vec<Set>,
     patterns: Vec<Node>,
-    /// Normalizer steps of eight words.
-    pub normalizer: Vec<[u32; 8]>,
-    /// The normalizer's data.
-    pub data: Vec<u32>,
-    /// Pre-tokenizer stages of eight words.
-    pub stages: Vec<[u32; 8]>,
-    /// The decoder's record.
-    pub decoder: Vec<u32>,
+    /// Numbers by pairs: tries, units, combining classes and composites.
+    pub pairs: HashMap<(u32, u32), u32>,
+    nodes: u32,
+    /// Steps of the normalizer.
+    pub normalizer: Vec<Step>,
+    /// Stages of the pre-tokenizer.
+    pub stages: Vec<Step>,
     /// Count of ids before the text, those ids, the ids after it.
     pub affixes: Vec<u32>,
     /// All other tables, by number.
     pub tables: Vec<(usize, Vec<u8>)>,
 }
+
+/// A step of the normalizer or a stage of the pre-tokenizer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Step {
+    /// Its kind.
+    pub kind: u32,
+    /// Its automaton.
+    pub automaton: u32,
+    /// Bits of `step_flag`.
+    pub flags: u32,
+    /// Root of its trie, or 0.
+    pub root: u32,
+    /// Offset and length of its string.
+    pub string: (u32, u32),
+}
+
+impl Step {
+    fn words(&self) -> [u32; step::WORDS] {
+        [self.kind, self.automaton, self.flags, self.root, self.string.0, self.string.1]
+    }
+}
+
+/// Longest string that says its length itself: the whole of the strings is UTF-8.
+const MAX_MEASURED: usize = 127;
 
 /// What the partition of the code points came to, for tools that show it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,15 +80,59 @@ pub fn spans<'s>(strings: impl IntoIterator<Item = &'s [u8]>) -> (Vec<u8>, Vec<u
     (le32(offsets), bytes)
 }
 
+/// The hash table of numbers by pairs: (left, right, number). Later ones do not replace earlier ones.
+pub fn pair_slots(pairs: impl IntoIterator<Item = (u32, u32, u32)>) -> Vec<u8> {
+    let mut pairs: Vec<_> = pairs.into_iter().collect();
+    pairs.sort_unstable_by_key(|(_, _, number)| *number);
+    let mut slots = vec![u64::MAX; if pairs.is_empty() { 0 } else { pairs.len() + pairs.len() / 4 + 1 }];
+    for (left, right, number) in pairs {
+        let mut at = slot_of(pair_hash(left, right), slots.len());
+        while slots[at] != u64::MAX {
+            at = (at + 1) % slots.len();
+        }
+        slots[at] = u64::from(number) << 42 | u64::from(left) << 21 | u64::from(right);
+    }
+    slots.iter().flat_map(|slot| slot.to_le_bytes()).collect()
+}
+
 impl Builder {
-    /// A builder whose strings begin with the model's prefix and suffix.
-    pub fn new(prefix: &str, suffix: &str) -> Self {
-        let mut builder = Self::default();
-        builder.strings.extend_from_slice(prefix.as_bytes());
-        builder.strings.extend_from_slice(suffix.as_bytes());
-        builder.mask(unicode::white_space());
-        builder.mask(unicode::regex_word());
+    /// A builder whose strings begin with these.
+    pub fn new(heads: &[String]) -> Self {
+        let mut builder = Self { strings: heads.concat().into_bytes(), ..Self::default() };
+        builder.set(&unicode::white_space());
+        builder.set(&unicode::regex_word());
         builder
+    }
+
+    /// A new node of a trie.
+    pub fn node(&mut self) -> u32 {
+        self.nodes += 1;
+        pair::NODE + self.nodes
+    }
+
+    /// Adds a key to the trie of `root`; where one key begins another, the shorter counts. False: the string is too long.
+    #[must_use]
+    pub fn becomes(&mut self, root: u32, key: &[u32], text: &[u8]) -> bool {
+        let Some((last, start)) = key.split_last().filter(|_| text.len() <= MAX_MEASURED) else { return false };
+        let mut node = root;
+        for unit in start {
+            let next = self.pairs.get(&(node, *unit)).copied().unwrap_or_else(|| {
+                let next = self.node();
+                self.pairs.insert((node, *unit), next);
+                next
+            });
+            if next & pair::END != 0 {
+                return true;
+            }
+            node = next;
+        }
+        let offset = *self.measured.entry(text.to_vec()).or_insert_with(|| {
+            self.strings.push(text.len() as u8);
+            self.strings.extend_from_slice(text);
+            (self.strings.len() - text.len() - 1) as u32
+        });
+        self.pairs.insert((node, *last), pair::END | offset);
+        true
     }
 
     /// Adds a string and returns its offset and length.
@@ -75,26 +145,10 @@ impl Builder {
         (at as u32, bytes.len() as u32)
     }
 
-    /// Adds a string without looking whether it is there.
-    pub fn append(&mut self, bytes: &[u8]) -> (u32, u32) {
-        self.strings.extend_from_slice(bytes);
-        ((self.strings.len() - bytes.len()) as u32, bytes.len() as u32)
-    }
-
     fn set(&mut self, set: &Set) {
         if !self.sets.contains(set) {
             self.sets.push(set.clone());
         }
-    }
-
-    /// Adds a mask and returns its number.
-    pub fn mask(&mut self, set: Set) -> u32 {
-        self.set(&set);
-        if let Some(at) = self.masks.iter().position(|m| *m == set) {
-            return at as u32;
-        }
-        self.masks.push(set);
-        self.masks.len() as u32 - 1
     }
 
     /// Adds a pattern and returns the number of its automaton.
@@ -115,7 +169,7 @@ impl Builder {
         self.tables.push((number, bytes));
     }
 
-    /// The tables that do not depend on the model: classes, automata, masks, steps.
+    /// The tables that do not depend on the model: classes, automata, steps.
     ///
     /// # Errors
     /// A pattern that cannot become an automaton, or too many classes.
@@ -123,7 +177,7 @@ impl Builder {
         let partition = Partition::new(&self.sets).ok_or("more than 255 classes of code points")?;
         let mut pages: Vec<u8> = Vec::new();
         let mut index = Vec::new();
-        let mut known = std::collections::HashMap::new();
+        let mut known = HashMap::new();
         let mut range = 0;
         for page in 0..0x11_0000 / PAGE as u32 {
             let classes: Vec<u8> = (page * PAGE as u32..(page + 1) * PAGE as u32)
@@ -141,42 +195,45 @@ impl Builder {
             index.extend_from_slice(&(number as u16).to_le_bytes());
         }
         let byte_classes = (0..=255u8).map(|b| partition.class(super::bytes::to_char(b) as u32)).collect();
-        let mut records = Vec::new();
-        let mut transitions: Vec<u16> = Vec::new();
+        let mut automata: Vec<Vec<u8>> = Vec::new();
         let mut states = 0;
         for node in &self.patterns {
             let automaton = automaton::compile(node, &self.sets, &partition)?;
-            records.extend([transitions.len() as u32, automaton.states as u32, u32::from(automaton.looks_back), 0]);
-            transitions.extend(&automaton.starts);
-            transitions.extend(&automaton.transitions);
+            let rows = automaton.starts.iter().chain(&automaton.transitions[partition.count + 1..]);
+            let words = std::iter::once(u16::from(automaton.looks_back)).chain(rows.copied());
+            automata.push(words.flat_map(u16::to_le_bytes).collect());
             states += automaton.states;
         }
-        let mut masks = Vec::new();
-        for set in &self.masks {
-            let i = self.sets.iter().position(|s| s == set).unwrap_or_default();
-            let mut mask = [0u8; 32];
+        let mut flags = [0u8; 256];
+        for (set, flag) in [(unicode::white_space(), class::SPACE), (unicode::regex_word(), class::WORD)] {
+            let i = self.sets.iter().position(|s| *s == set).unwrap_or_default();
             for (class, _) in partition.members[i].iter().enumerate().filter(|(_, member)| **member) {
-                mask[class / 8] |= 1 << (class % 8);
+                flags[class] |= flag;
             }
-            masks.extend(mask);
         }
+        let (automata, transitions) = spans(automata.iter().map(Vec::as_slice));
         let sizes = Sizes { classes: partition.count, automata: self.patterns.len(), states };
         self.table(table::CLASS_INDEX, index);
         self.table(table::CLASS_PAGES, pages);
         self.table(table::BYTE_CLASSES, byte_classes);
-        self.table(table::AUTOMATA, le32(records));
-        self.table(table::TRANSITIONS, transitions.iter().flat_map(|t| t.to_le_bytes()).collect());
-        self.table(table::MASKS, masks);
-        self.table(table::NORMALIZER, le32(self.normalizer.iter().flatten().copied()));
-        self.table(table::NORMALIZER_DATA, le32(self.data.iter().copied()));
-        self.table(table::PRE_TOKENIZER, le32(self.stages.iter().flatten().copied()));
-        self.table(table::DECODER, le32(self.decoder.iter().copied()));
+        self.table(table::CLASS_FLAGS, flags.to_vec());
+        self.table(table::AUTOMATA, automata);
+        self.table(table::TRANSITIONS, transitions);
+        self.table(table::NORMALIZER, le32(self.normalizer.iter().flat_map(Step::words)));
+        self.table(table::PRE_TOKENIZER, le32(self.stages.iter().flat_map(Step::words)));
         self.table(table::AFFIXES, le32(self.affixes.iter().copied()));
         Ok(sizes)
     }
 
     /// The section's bytes.
-    pub fn write(&self, header: &Header) -> Vec<u8> {
+    ///
+    /// # Errors
+    /// Tries with more nodes or strings with more bytes than the pairs can name.
+    pub fn write(&self, header: &Header) -> Result<Vec<u8>, String> {
+        if pair::NODE + self.nodes >= pair::CLASS || self.strings.len() > MAX_ID as usize {
+            return Err("a map of this size".into());
+        }
+        let pairs = pair_slots(self.pairs.iter().map(|((left, right), value)| (*left, *right, *value)));
         let magic = match header.kind {
             Kind::Bpe => field::BPE,
             Kind::Unigram => field::UNIGRAM,
@@ -189,6 +246,7 @@ impl Builder {
         for number in 0..table::COUNT {
             let bytes: &[u8] = match number {
                 table::STRINGS => &self.strings,
+                table::PAIRS => &pairs,
                 _ => self.tables.iter().find(|(n, _)| *n == number).map_or(&[], |(_, bytes)| bytes),
             };
             body.resize(body.len().next_multiple_of(8), 0);
@@ -212,18 +270,15 @@ impl Builder {
             h.growth,
             h.growth_fixed,
             h.growth_units,
-            h.split_before,
             h.merge_base,
             h.merge_count,
             h.max_word_chars,
-            h.prefix_len,
-            h.suffix_len,
         ]));
+        out.extend(le32(h.head_lens.into_iter().chain([h.decode_flags, h.strip, h.strip_start, h.strip_stop, 0])));
         out.extend(h.unk_score.to_le_bytes());
-        out.resize(field::HEADER_LEN - 8 * table::COUNT, 0);
         out.extend(le32(directory));
         out.extend(body);
-        out
+        Ok(out)
     }
 }
 

@@ -1,15 +1,14 @@
 //! Decoders: everything done to single tokens is done here, the rest becomes the decoder's record.
 
 use super::automaton;
-use super::build::Builder;
 use super::normalizer::search;
 use super::pattern::{self, Node};
-use super::pre_tokenizer::{metaspace_scheme, one_char};
+use super::pre_tokenizer::{Scheme, metaspace_scheme, one_char};
 use super::sets::Partition;
 use super::{bytes, malformed, refuse};
 use crate::failure::Failure;
 use serde_json::Value;
-use tinyrustlm_core::tokenizer::{decoder_flag, scheme};
+use tinyrustlm_core::tokenizer::decoder_flag;
 
 /// A token's text while the chain works on it.
 #[derive(Clone, PartialEq, Debug)]
@@ -47,8 +46,10 @@ pub struct Decoder {
     steps: Vec<Step>,
     /// Steps before this one come before byte tokens are found.
     bytes_at: usize,
-    record: [u32; 5],
-    rules: Vec<(String, String, String)>,
+    /// Flags, the character stripped from the ends of the text, how often from its start, how often from its end.
+    pub record: [u32; 4],
+    /// What is replaced in the text of runs, what it becomes, and what it becomes in the first one.
+    pub rule: Option<[String; 3]>,
     by_first: bool,
     by_last: bool,
 }
@@ -69,8 +70,8 @@ pub fn compile(value: &Value) -> Result<Decoder, Failure> {
     let mut decoder = Decoder {
         steps: Vec::new(),
         bytes_at: usize::MAX,
-        record: [0; 5],
-        rules: Vec::new(),
+        record: [0; 4],
+        rule: None,
         by_first: false,
         by_last: false,
     };
@@ -141,7 +142,7 @@ impl Decoder {
             ("Metaspace", Phase::Tokens | Phase::Runs) => {
                 let mark =
                     one_char(&value["replacement"]).ok_or_else(|| malformed(at, "replacement is no character"))?;
-                let drops = metaspace_scheme(value, at)? != scheme::NEVER;
+                let drops = metaspace_scheme(value, at)? != Scheme::Never;
                 if phase == Phase::Runs {
                     let first = if drops { String::new() } else { " ".to_owned() };
                     self.rule(at, mark.to_string(), " ".into(), first)?;
@@ -195,13 +196,10 @@ impl Decoder {
 
     /// A rule for the text of a run of byte tokens.
     fn rule(&mut self, at: &str, pattern: String, content: String, first: String) -> Result<(), Failure> {
-        if self.rules.iter().any(|rule| rule.0 == pattern) {
-            return Ok(());
-        }
-        if !self.rules.is_empty() {
+        if self.rule.as_ref().is_some_and(|rule| rule[0] != pattern) {
             return Err(refuse(at, "a second replacement after ByteFallback"));
         }
-        self.rules.push((pattern, content, first));
+        self.rule.get_or_insert([pattern, content, first]);
         Ok(())
     }
 
@@ -254,19 +252,6 @@ impl Decoder {
             return (Text::Bytes(vec![byte]), Some(byte));
         }
         (Text::Chars(now), None)
-    }
-
-    /// Writes the record.
-    pub fn record(&self, builder: &mut Builder) {
-        let mut record = self.record.to_vec();
-        record[4] = self.rules.len() as u32;
-        for (pattern, content, first) in &self.rules {
-            for text in [pattern, content, first] {
-                let (offset, len) = builder.string(text.as_bytes());
-                record.extend([offset, len]);
-            }
-        }
-        builder.decoder = record;
     }
 }
 

@@ -1,8 +1,8 @@
 //! What a compiled tokenizer does, stage by stage, read from the section alone.
 
 use serde_json::{Value, json};
-use tinyrustlm_core::tokenizer::section::{Header, NONE, Section, flag, table};
-use tinyrustlm_core::tokenizer::{Tokenizer, decoder_flag, split_flag, stage, step};
+use tinyrustlm_core::tokenizer::section::{Header, NONE, Section, flag, head, step, step_flag, table};
+use tinyrustlm_core::tokenizer::{Tokenizer, decoder_flag};
 
 /// Names of the tables, by number.
 const TABLES: [&str; table::COUNT] = [
@@ -18,17 +18,16 @@ const TABLES: [&str; table::COUNT] = [
     "class_index",
     "class_pages",
     "byte_classes",
+    "class_flags",
     "automata",
     "transitions",
-    "masks",
     "normalizer",
-    "normalizer_data",
     "pre_tokenizer",
+    "pairs",
     "strings",
     "added_raw",
     "added_normalized",
     "affixes",
-    "decoder",
     "inner_offsets",
     "inner_bytes",
     "first_offsets",
@@ -52,30 +51,30 @@ pub fn describe(tokenizer: &Tokenizer<'_>) -> Value {
     let affixes: Vec<u32> = section.words(table::AFFIXES).iter32().collect();
     let added: Vec<Value> = [(table::ADDED_RAW, "raw"), (table::ADDED_NORMALIZED, "normalized")]
         .iter()
-        .map(|(number, name)| json!({"text": name, "count": section.table(*number).len().saturating_sub(32) / 16}))
+        .map(|(number, name)| json!({"text": name, "count": section.table(*number).len().saturating_sub(36) / 4}))
         .collect();
     let before = affixes.first().map_or(0, |count| *count as usize);
     json!({
         "model": model(section, h),
         "unicode": format!("{}.{}.{}", h.unicode >> 16, h.unicode >> 8 & 0xFF, h.unicode & 0xFF),
         "classes": h.class_count,
-        "normalizer": records(section, table::NORMALIZER).map(|words| normalizer(section, &words)).collect::<Vec<_>>(),
+        "normalizer": records(section, table::NORMALIZER).map(|words| step(section, &words)).collect::<Vec<_>>(),
         "added_tokens": added,
-        "pre_tokenizer": records(section, table::PRE_TOKENIZER).map(|words| pre_tokenizer(section, &words)).collect::<Vec<_>>(),
+        "pre_tokenizer": records(section, table::PRE_TOKENIZER).map(|words| step(section, &words)).collect::<Vec<_>>(),
         "before": affixes.iter().skip(1).take(before).collect::<Vec<_>>(),
         "after": affixes.iter().skip(1 + before).collect::<Vec<_>>(),
-        "decoder": decoder(section),
+        "decoder": decoder(section, h),
         "tables": tables,
     })
 }
 
 fn records(section: &Section<'_>, number: usize) -> impl Iterator<Item = Vec<u32>> {
     let words: Vec<u32> = section.words(number).iter32().collect();
-    words.chunks_exact(8).map(<[u32]>::to_vec).collect::<Vec<_>>().into_iter()
+    words.chunks_exact(step::WORDS).map(<[u32]>::to_vec).collect::<Vec<_>>().into_iter()
 }
 
-fn string(section: &Section<'_>, offset: u32, len: u32) -> String {
-    String::from_utf8_lossy(section.string(offset, len)).into_owned()
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn names(bits: u32, all: &[(u32, &str)]) -> Vec<String> {
@@ -97,64 +96,54 @@ fn model(section: &Section<'_>, h: &Header) -> Value {
         "special": h.special_count,
         "merges": h.merge_count,
         "unk": (h.unk != NONE).then_some(h.unk),
-        "prefix": string(section, 0, h.prefix_len),
-        "suffix": string(section, h.prefix_len, h.suffix_len),
-        "split_before": char::from_u32(h.split_before),
+        "prefix": text(section.head(head::PREFIX)),
+        "suffix": text(section.head(head::SUFFIX)),
         "longest_token": h.max_token,
         "growth": h.growth,
     })
 }
 
-fn normalizer(section: &Section<'_>, words: &[u32]) -> Value {
-    match words[0] {
-        step::MAP => json!({"map": words[3]}),
-        step::CANONICAL => {
-            json!({"canonical": {"decompositions": words[3], "classes": words[5], "composites": words[7]}})
-        }
-        step::REPLACE => json!({"replace": {"automaton": words[1], "by": string(section, words[2], words[3])}}),
-        step::PREPEND => json!({"prepend": string(section, words[1], words[2])}),
-        step::STRIP => json!({"strip": names(words[1], &[(1, "left"), (2, "right")])}),
-        step::PRECOMPILED => json!({"precompiled": {"units": words[3], "strings": words[5]}}),
-        _ => json!("bytes"),
-    }
+/// A step of the normalizer or a stage of the pre-tokenizer.
+fn step(section: &Section<'_>, words: &[u32]) -> Value {
+    let [kind, automaton, flags, root, offset, len] = words else { return Value::Null };
+    let flags_named = [
+        (step_flag::BYTES, "bytes"),
+        (step_flag::DROP_REST, "drop_rest"),
+        (step_flag::DROP_MATCH, "drop_match"),
+        (step_flag::JOIN_REST, "join_rest"),
+        (step_flag::JOIN_MATCH, "join_match"),
+        (step_flag::KEEP, "keep"),
+        (step_flag::FIRST, "first"),
+        (step_flag::COMPOSE, "compose"),
+    ];
+    let width = 2 * (section.header().class_count as usize + 1);
+    let name = match *kind {
+        step::SPLIT => "split",
+        step::CHANGE => "change",
+        _ => "canonical",
+    };
+    json!({name: {
+        "automaton": automaton,
+        "states": section.item(table::AUTOMATA, *automaton).len() / width,
+        "flags": names(*flags, &flags_named),
+        "looks_up": *root != 0,
+        "text": text(section.string(*offset, *len)),
+    }})
 }
 
-fn pre_tokenizer(section: &Section<'_>, words: &[u32]) -> Value {
-    const SCHEMES: [&str; 3] = ["never", "first", "always"];
-    const BEHAVIOURS: [&str; 5] = ["isolated", "removed", "contiguous", "merged_with_previous", "merged_with_next"];
-    match words[0] {
-        stage::SPLIT => json!({"split": {
-            "automaton": words[1],
-            "states": section.words(table::AUTOMATA).u32(words[1] as usize * 4 + 1),
-            "behaviour": BEHAVIOURS.get(words[2] as usize),
-            "flags": names(words[3], &[(split_flag::INVERT, "invert"), (split_flag::BYTES, "bytes")]),
-        }}),
-        stage::METASPACE => json!({"metaspace": {
-            "mark": string(section, words[1], words[2]),
-            "prepend": SCHEMES.get(words[3] as usize),
-        }}),
-        _ => json!("prefix_space"),
-    }
-}
-
-fn decoder(section: &Section<'_>) -> Value {
-    let words: Vec<u32> = section.words(table::DECODER).iter32().collect();
-    let word = |i: usize| words.get(i).copied().unwrap_or(0);
+fn decoder(section: &Section<'_>, h: &Header) -> Value {
     let flags = [
         (decoder_flag::LOSSY, "byte_level"),
         (decoder_flag::HOLD, "last_differs"),
         (decoder_flag::DEDUP, "drops_repeats"),
         (decoder_flag::BYTE_RUNS, "byte_fallback"),
     ];
-    let rules = words.get(5..).unwrap_or(&[]).chunks_exact(6).map(|rule| {
-        json!({"from": string(section, rule[0], rule[1]), "to": string(section, rule[2], rule[3]),
-            "first": string(section, rule[4], rule[5])})
-    });
     let texts = ["inner", "first", "last", "only"];
     json!({
-        "flags": names(word(0), &flags),
-        "strip": {"char": char::from_u32(word(1)), "start": word(2), "stop": word(3)},
-        "rules": rules.collect::<Vec<_>>(),
+        "flags": names(h.decode_flags, &flags),
+        "strip": {"char": char::from_u32(h.strip), "start": h.strip_start, "stop": h.strip_stop},
+        "in_runs": {"from": text(section.head(head::PATTERN)), "to": text(section.head(head::CONTENT)),
+            "first": text(section.head(head::FIRST))},
         "own_texts": (0..4).filter(|i| !section.table(table::PIECES + 2 * i).is_empty()).map(|i| texts[i]).collect::<Vec<_>>(),
     })
 }

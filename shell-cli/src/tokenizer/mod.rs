@@ -75,18 +75,23 @@ pub fn compile(tokenizer_json: &[u8]) -> Result<Compiled, Failure> {
     let added = added::read(&file.added_tokens, &model)?;
     let decoder = decoder::compile(&file.decoder)?;
 
-    let mut builder = Builder::new(&model.prefix, &model.suffix);
+    let [pattern, content, first] = decoder.rule.clone().unwrap_or_default();
+    let heads = [model.prefix.clone(), model.suffix.clone(), pattern, content, first];
+    model.header.head_lens = heads.each_ref().map(|text| text.len() as u32);
+    let [flags, strip, start, stop] = decoder.record;
+    (model.header.decode_flags, model.header.strip) = (flags, strip);
+    (model.header.strip_start, model.header.strip_stop) = (start, stop);
+    let mut builder = Builder::new(&heads);
     let ids = model.ids.clone();
     let known = |c: char| ids.contains_key(c.encode_utf8(&mut [0; 4]) as &str);
     let mut growth = normalizer::compile(&file.normalizer, &mut builder, &known)?;
-    pre_tokenizer::compile(&file.pre_tokenizer, &mut builder, &mut growth, &known)?;
+    pre_tokenizer::compile(&file.pre_tokenizer, &mut builder, &mut growth, &known, model.split_before())?;
     if growth.bytes > 4096 || growth.units > 4096 {
         return Err(refuse("normalizer", format!("growth of a text to {} times its length", growth.bytes)));
     }
     model.header.growth = growth.bytes;
     model.header.growth_units = growth.units.min(growth.bytes);
     model.header.growth_fixed = growth.fixed;
-    model.header.split_before = model.split_before();
     let last_added = added.by_id.keys().next_back().map_or(0, |id| id + 1);
     let id_count = (model.texts.len() as u32).max(last_added);
     if id_count == 0 {
@@ -95,7 +100,6 @@ pub fn compile(tokenizer_json: &[u8]) -> Result<Compiled, Failure> {
     let affixes = post_processor::compile(&file.post_processor, id_count)?;
     builder.affixes.push(affixes.before.len() as u32);
     builder.affixes.extend(affixes.before.iter().chain(&affixes.after));
-    decoder.record(&mut builder);
     let sizes = builder.close().map_err(|why| refuse("pre_tokenizer", why))?;
     model.header.class_count = sizes.classes as u32;
 
@@ -105,7 +109,7 @@ pub fn compile(tokenizer_json: &[u8]) -> Result<Compiled, Failure> {
     let strings: Vec<Option<String>> =
         (0..id_count).map(|id| model.texts.get(id as usize).cloned().flatten()).collect();
     texts(&mut builder, &mut model.header, &decoder, &strings, &|_, _| false);
-    let draft = builder.write(&model.header);
+    let draft = builder.write(&model.header).map_err(|why| refuse("tokenizer", why))?;
     let (normalized, whole) = {
         let tokenizer = parse(&draft)?;
         let normalized: HashMap<u32, String> = added
@@ -139,7 +143,7 @@ pub fn compile(tokenizer_json: &[u8]) -> Result<Compiled, Failure> {
     };
     model.tables(&mut builder, id_count, |id| whole[id as usize], shown);
     texts(&mut builder, &mut model.header, &decoder, &strings, &special);
-    let section = builder.write(&model.header);
+    let section = builder.write(&model.header).map_err(|why| refuse("tokenizer", why))?;
     let header = parse(&section)?.section().header();
 
     let off = |value: &Value| if value.is_null() { Value::Null } else { json!("declared, switched off") };

@@ -1,12 +1,12 @@
 //! The model: vocabulary and merges as tables.
 
-use super::build::{Builder, le32, spans};
+use super::build::{Builder, le32, pair_slots, spans};
 use super::json::{Merge, Model, Vocab};
 use super::{bytes, refuse};
 use crate::failure::Failure;
 use std::collections::HashMap;
-use tinyrustlm_core::tokenizer::section::{Header, Kind, MAX_ID, MAX_RANK, NONE, flag, table};
-use tinyrustlm_core::tokenizer::{Hash, WHOLE, fingerprint, pair_hash, slot_of};
+use tinyrustlm_core::tokenizer::section::{Header, Kind, MAX_ID, MAX_RANK, NONE, flag, head, pair, table};
+use tinyrustlm_core::tokenizer::{Hash, WHOLE, fingerprint, slot_of};
 
 /// A model that has been read and checked.
 #[derive(Debug)]
@@ -113,6 +113,8 @@ pub fn read(model: &Model, byte_units: bool) -> Result<Read, Failure> {
     let byte_fallback = matches!(kind, Kind::Bpe | Kind::Unigram) && model.byte_fallback == Some(true);
     set(byte_fallback, flag::BYTE_FALLBACK);
     set(model.unk_token.is_some(), flag::HAS_UNK);
+    // A word-level model is one without units: a piece is a token, or all of it unknown.
+    set(kind == Kind::WordLevel, flag::IGNORE_MERGES | flag::FUSE_UNK | flag::HAS_UNK);
     let mut fallback = Vec::new();
     if byte_fallback {
         for byte in 0..=255u8 {
@@ -169,12 +171,14 @@ pub fn read(model: &Model, byte_units: bool) -> Result<Read, Failure> {
         growth: 1,
         growth_fixed: 0,
         growth_units: 1,
-        split_before: NONE,
         merge_base: NONE,
         merge_count: merges.len() as u32,
         max_word_chars: u32::try_from(model.max_input_chars_per_word.unwrap_or(100)).unwrap_or(u32::MAX),
-        prefix_len: prefix.len() as u32,
-        suffix_len: suffix.len() as u32,
+        head_lens: [0; head::COUNT],
+        decode_flags: 0,
+        strip: 0,
+        strip_start: 0,
+        strip_stop: 0,
         unk_score: if scores.is_empty() { 0.0 } else { min_score - 10.0 },
     };
     Ok(Read { kind, texts, ids, size, merges, repeated_merges, header, scores, prefix, suffix, fallback })
@@ -232,18 +236,7 @@ impl Read {
         for (rank, (left, right, _)) in self.merges.iter().enumerate() {
             by_pair.insert((*left, *right), rank as u32);
         }
-        let mut slots = vec![u64::MAX; if self.merges.is_empty() { 0 } else { by_pair.len() + by_pair.len() / 4 + 1 }];
-        for (rank, (left, right, _)) in self.merges.iter().enumerate() {
-            if by_pair.get(&(*left, *right)) != Some(&(rank as u32)) {
-                continue;
-            }
-            let mut at = slot_of(pair_hash(*left, *right), slots.len());
-            while slots[at] != u64::MAX {
-                at = (at + 1) % slots.len();
-            }
-            slots[at] = (rank as u64) << 42 | u64::from(*left) << 21 | u64::from(*right);
-        }
-        builder.table(table::MERGES, slots.iter().flat_map(|s| s.to_le_bytes()).collect());
+        builder.table(table::MERGES, pair_slots(by_pair.iter().map(|((left, right), rank)| (*left, *right, *rank))));
         // Most vocabularies number the results in order of rank; then no table is needed.
         let base = self.merges.first().map_or(0, |m| m.2);
         if self.merges.iter().enumerate().all(|(rank, m)| m.2 as usize == base as usize + rank) {
@@ -257,6 +250,9 @@ impl Read {
         let all = if self.kind == Kind::Unigram { n } else { 0 };
         builder.table(table::SCORES, (0..all).flat_map(|id| scores(id).to_le_bytes()).collect());
         let unit = |byte: u8| -> u32 {
+            if self.kind == Kind::WordLevel {
+                return NONE;
+            }
             let c = if self.header.flags & flag::BYTE_UNITS != 0 {
                 bytes::to_char(byte)
             } else if byte < 0x80 {
@@ -268,21 +264,53 @@ impl Read {
         };
         builder.table(table::UNIT_IDS, le32((0..=255).map(unit)));
         builder.table(table::FALLBACK_IDS, le32(self.fallback.iter().copied()));
+        if self.kind == Kind::Bpe {
+            for id in 0..n {
+                if let Some(text) = reachable(id) {
+                    self.unit(builder, text, id as u32);
+                }
+            }
+        }
     }
 
-    /// A character that no merge joins to another one before it, if the usual one is such.
-    pub fn split_before(&self) -> u32 {
+    /// Writes a token that is one unit, with the prefix and the suffix where it has them.
+    fn unit(&self, builder: &mut Builder, text: &[u8], id: u32) {
+        let byte_units = self.header.flags & flag::BYTE_UNITS != 0;
+        for place in 0..4 {
+            let part = |on: bool, part: &str| if on { part.as_bytes().to_vec() } else { Vec::new() };
+            let (before, after) = (part(place & 1 != 0, &self.prefix), part(place & 2 != 0, &self.suffix));
+            if place & 1 != 0 && before.is_empty() || place & 2 != 0 && after.is_empty() {
+                continue;
+            }
+            let unit = text.strip_prefix(&before[..]).and_then(|text| text.strip_suffix(&after[..]));
+            let code = match unit {
+                Some([byte]) if byte_units || *byte < 0x80 => u32::from(*byte),
+                Some(unit) if !byte_units => {
+                    let mut chars = std::str::from_utf8(unit).unwrap_or("").chars();
+                    match (chars.next(), chars.next()) {
+                        (Some(c), None) => c as u32,
+                        _ => continue,
+                    }
+                }
+                _ => continue,
+            };
+            builder.pairs.insert((code, pair::UNIT + place), id);
+        }
+    }
+
+    /// A character that no merge joins to another one before it, if the usual one is such: pieces may be cut there.
+    pub fn split_before(&self) -> Option<char> {
         let mark = '\u{2581}';
         if self.kind != Kind::Bpe || self.header.flags & (flag::BYTE_UNITS | flag::IGNORE_MERGES) != 0 {
-            return NONE;
+            return None;
         }
         if !self.prefix.is_empty() || !self.suffix.is_empty() || !self.ids.contains_key("\u{2581}") {
-            return NONE;
+            return None;
         }
         let joins = |id: u32| {
             let text = self.texts[id as usize].as_deref().unwrap_or("");
             text.trim_start_matches(mark).contains(mark)
         };
-        if self.merges.iter().any(|m| joins(m.2)) { NONE } else { mark as u32 }
+        (!self.merges.iter().any(|m| joins(m.2))).then_some(mark)
     }
 }

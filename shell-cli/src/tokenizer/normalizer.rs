@@ -1,13 +1,13 @@
 //! Normalizers as steps.
 
-use super::build::Builder;
+use super::build::{Builder, Step};
 use super::pattern::{self, Node};
 use super::sets::Set;
 use super::{bytes, malformed, refuse, unicode};
 use crate::failure::Failure;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use tinyrustlm_core::tokenizer::step;
+use tinyrustlm_core::tokenizer::section::{pair, step, step_flag};
 use unicode_normalization_alignments::UnicodeNormalization;
 use unicode_normalization_alignments::char as normal;
 
@@ -76,40 +76,65 @@ impl Compiler<'_> {
                 }
             }
             "Strip" => {
-                let sides = u32::from(flag("strip_left")?) | u32::from(flag("strip_right")?) << 1;
-                self.builder.normalizer.push([step::STRIP, sides, 0, 0, 0, 0, 0, 0]);
+                let spaces = || many(Node::Class(unicode::white_space()));
+                let end = Node::Look { ahead: true, set: Set::default(), edge: true };
+                let mut sides = Vec::new();
+                if flag("strip_left")? {
+                    sides.push(Node::Concat(vec![start(), spaces()]));
+                }
+                if flag("strip_right")? {
+                    sides.push(Node::Concat(vec![spaces(), end]));
+                }
+                if !sides.is_empty() {
+                    self.change(Node::Alternation(sides), 0, 0, "");
+                }
             }
             "Prepend" => {
                 let text = value["prepend"].as_str().ok_or_else(|| malformed(at, "prepend is missing"))?;
-                let (offset, len) = self.builder.string(text.as_bytes());
-                self.builder.normalizer.push([step::PREPEND, offset, len, 0, 0, 0, 0, 0]);
+                self.change(Node::Concat(vec![start(), Node::Class(Set::all())]), step_flag::KEEP, 0, text);
                 self.growth.fixed += text.len() as u32;
             }
             "Replace" => {
                 let content = value["content"].as_str().ok_or_else(|| malformed(at, "content is missing"))?;
                 let node = search(&value["pattern"], at)?;
                 if let Some(set) = pattern::as_set(&node)
-                    && set.ranges().iter().map(|(a, b)| b - a + 1).sum::<u32>() <= 4096
+                    && set.single().is_some_and(|c| content.chars().eq([c]))
                 {
-                    self.map(of(|c| set.contains(c as u32).then(|| content.to_owned())));
                     return Ok(());
                 }
                 let shortest = shortest(&node).max(1);
-                let automaton = self.builder.pattern(node);
-                let (offset, len) = self.builder.string(content.as_bytes());
-                self.builder.normalizer.push([step::REPLACE, automaton, offset, len, 0, 0, 0, 0]);
+                self.change(node, 0, 0, content);
+                let len = content.len() as u32;
                 self.grow(len.div_ceil(shortest).max(1), self.units(content).div_ceil(shortest).max(1));
             }
             "Precompiled" => self.precompiled(value, at)?,
             "ByteLevel" => {
-                let start = self.builder.data.len() as u32;
-                self.builder.data.extend((0..=255).map(|b| bytes::to_char(b) as u32));
-                self.builder.normalizer.push([step::BYTES, start, 0, 0, 0, 0, 0, 0]);
+                let root = self.builder.node();
+                for byte in 0..=255 {
+                    let text = bytes::to_char(byte).to_string();
+                    let _ = self.builder.becomes(root, &[u32::from(byte)], text.as_bytes());
+                }
+                self.change(Node::Class(Set::all()), step_flag::BYTES, root, "");
                 self.grow(2, 1);
             }
             other => return Err(refuse(at, format!("normalizer {other:?}"))),
         }
         Ok(())
+    }
+
+    /// Adds a step: matches become a string.
+    fn change(&mut self, node: Node, flags: u32, root: u32, text: &str) {
+        let (automaton, string) = (self.builder.pattern(node), self.builder.string(text.as_bytes()));
+        self.builder.normalizer.push(Step { kind: step::CHANGE, automaton, flags, root, string });
+    }
+
+    /// A trie of characters and what they become.
+    fn trie(&mut self, map: &Map) -> u32 {
+        let root = self.builder.node();
+        for (c, text) in map {
+            let _ = self.builder.becomes(root, &[*c as u32], text.as_bytes());
+        }
+        root
     }
 
     fn grow(&mut self, bytes: u32, units: u32) {
@@ -122,20 +147,6 @@ impl Compiler<'_> {
         text.chars().map(|c| if (self.known)(c) { 1 } else { c.len_utf8() as u32 }).sum()
     }
 
-    /// Adds (code point, string) entries and returns their start and count.
-    fn entries(&mut self, map: &Map) -> (u32, u32) {
-        // Many strings are parts of others; single characters are written once.
-        let mut known = std::collections::HashMap::new();
-        let mut words = Vec::new();
-        for (c, text) in map {
-            let (offset, len) = *known.entry(text.clone()).or_insert_with(|| self.builder.append(text.as_bytes()));
-            words.extend([*c as u32, offset, len]);
-        }
-        let start = self.builder.data.len() as u32;
-        self.builder.data.extend(words);
-        (start, map.len() as u32)
-    }
-
     fn map(&mut self, map: Map) {
         if map.is_empty() {
             return;
@@ -143,9 +154,8 @@ impl Compiler<'_> {
         let ratio = |len: u32, c: char| len.div_ceil(c.len_utf8() as u32).max(1);
         let bytes = map.iter().map(|(c, text)| ratio(text.len() as u32, *c)).max().unwrap_or(1);
         let units = map.iter().map(|(c, text)| ratio(self.units(text), *c)).max().unwrap_or(1);
-        let mask = self.builder.mask(Set::new(map.keys().map(|c| (*c as u32, *c as u32))));
-        let (start, count) = self.entries(&map);
-        self.builder.normalizer.push([step::MAP, mask, start, count, 0, 0, 0, 0]);
+        let root = self.trie(&map);
+        self.change(Node::Class(Set::new(map.keys().map(|c| (*c as u32, *c as u32)))), 0, root, "");
         self.grow(bytes, units);
     }
 
@@ -189,34 +199,30 @@ impl Compiler<'_> {
             }
             pairs.sort_unstable();
         }
-        // A text without these characters is in the form already.
-        let combines: std::collections::HashSet<u32> = pairs.iter().map(|p| p.1).collect();
-        let mut affected: Vec<(u32, u32)> = class.iter().map(|(c, _)| (*c as u32, *c as u32)).collect();
-        affected.extend(combines.iter().map(|c| (*c, *c)));
+        // What may reorder or compose with what stands before it: marks, and characters that become such.
+        let set = |codes: Vec<u32>| Set::new(codes.into_iter().map(|code| (code, code)));
+        let mut after: Vec<u32> = class.iter().map(|(c, _)| *c as u32).collect();
         if composes {
-            affected.extend([(0x1161, 0x1175), (0x11A8, 0x11C2)]);
-            let stays = |c: char, text: &str| text.nfc().map(|(c, _)| c).eq([c]);
-            affected.extend(map.iter().filter(|(c, text)| !stays(**c, text)).map(|(c, _)| (*c as u32, *c as u32)));
-        } else {
-            affected.extend(map.keys().map(|c| (*c as u32, *c as u32)));
-            affected.push((0xAC00, 0xD7A3));
+            after.extend(pairs.iter().map(|pair| pair.1));
+            after.extend((0x1161..=0x1175).chain(0x11A8..=0x11C2));
         }
-        let mask = self.builder.mask(Set::new(affected));
-        let (start, count) = self.entries(&map);
-        let class_start = self.builder.data.len() as u32;
-        self.builder.data.extend(class.iter().flat_map(|(c, class)| [*c as u32, u32::from(*class)]));
-        let pair_start = self.builder.data.len() as u32;
-        self.builder.data.extend(pairs.iter().flat_map(|p| [p.0, p.1, p.2]));
-        self.builder.normalizer.push([
-            step::CANONICAL,
-            mask,
-            start,
-            count,
-            class_start,
-            class.len() as u32,
-            pair_start,
-            pairs.len() as u32,
-        ]);
+        let after = set(after);
+        let begins = |text: &str| text.chars().next().is_some_and(|c| after.contains(c as u32));
+        let after = after.union(&set(map.iter().filter(|(_, text)| begins(text)).map(|(c, _)| *c as u32).collect()));
+        // Characters that are not in the form by themselves. A text without any of these is in the form already.
+        let stays = |c: char, text: &str| composes && text.nfc().map(|(c, _)| c).eq([c]);
+        let mut changed =
+            set(map.iter().filter(|(c, text)| !stays(**c, text)).map(|(c, _)| *c as u32).collect()).union(&after);
+        if !composes {
+            changed = changed.union(&Set::new([(0xAC00, 0xD7A3)]));
+        }
+        let more = Node::Repeat { node: Box::new(Node::Class(after)), min: 0, max: None, greedy: true };
+        let automaton = self.builder.pattern(Node::Concat(vec![Node::Class(changed), more]));
+        let root = self.trie(&map);
+        self.builder.pairs.extend(class.iter().map(|(c, class)| ((*c as u32, pair::CLASS), u32::from(*class))));
+        self.builder.pairs.extend(pairs.iter().map(|pair| ((pair.0, pair.1), pair.2)));
+        let flags = if composes { step_flag::COMPOSE } else { 0 };
+        self.builder.normalizer.push(Step { kind: step::CANONICAL, automaton, flags, root, string: (0, 0) });
         // Decomposition is the longest the text gets; a Hangul syllable of three bytes becomes nine.
         let longest = map.iter().map(|(c, text)| (text.len() as u32).div_ceil(c.len_utf8() as u32)).max();
         let grown = longest.unwrap_or(1).max(3);
@@ -232,45 +238,59 @@ impl Compiler<'_> {
             .and_then(|len| map.get(4..)?.split_at_checked(len))
             .filter(|(trie, strings)| trie.len() % 4 == 0 && !trie.is_empty() && std::str::from_utf8(strings).is_ok())
             .ok_or_else(|| malformed(at, "precompiled_charsmap is damaged"))?;
-        let start = self.builder.data.len() as u32;
         let units: Vec<u32> = trie.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
-        self.builder.data.extend(&units);
-        let (offset, len) = self.builder.append(strings);
-        let automaton = self.builder.pattern(super::grapheme::cluster());
-        let count = units.len() as u32;
-        self.builder.normalizer.push([step::PRECOMPILED, automaton, start, count, offset, len, 0, 0]);
-        let (mut bytes, mut units) = (1, 1);
-        for (key, value) in keys(&self.builder.data[start as usize..]) {
+        let root = self.builder.node();
+        let (mut bytes, mut most) = (1, 1);
+        for (key, value) in keys(&units) {
             let rest = strings.get(value as usize..).ok_or_else(|| malformed(at, "precompiled_charsmap is damaged"))?;
             let text = rest.split(|b| *b == 0).next().unwrap_or(&[]);
             let text = std::str::from_utf8(text).map_err(|_| malformed(at, "precompiled_charsmap is damaged"))?;
-            bytes = bytes.max((text.len() as u32).div_ceil(key));
-            units = units.max(self.units(text).div_ceil(key));
+            let len = key.len() as u32;
+            bytes = bytes.max((text.len() as u32).div_ceil(len));
+            most = most.max(self.units(text).div_ceil(len));
+            let key = String::from_utf8(key).map_err(|_| malformed(at, "precompiled_charsmap is damaged"))?;
+            let key: Vec<u32> = key.chars().map(u32::from).collect();
+            if !self.builder.becomes(root, &key, text.as_bytes()) {
+                return Err(refuse(at, format!("a character that becomes {} bytes", text.len())));
+            }
         }
-        self.grow(bytes, units);
+        self.change(super::grapheme::cluster(), step_flag::KEEP, root, "");
+        self.grow(bytes, most);
         Ok(())
     }
 }
 
-/// Length and value of each key of a double array over bytes.
-fn keys(units: &[u32]) -> Vec<(u32, u32)> {
+/// The start of a text.
+pub fn start() -> Node {
+    Node::Look { ahead: false, set: Set::default(), edge: true }
+}
+
+/// A pattern as often as it comes, but once.
+pub fn many(node: Node) -> Node {
+    Node::Repeat { node: Box::new(node), min: 1, max: None, greedy: true }
+}
+
+/// Each key of a double array over bytes that no other key begins, and its value.
+fn keys(units: &[u32]) -> Vec<(Vec<u8>, u32)> {
     let offset = |unit: u32| (unit >> 10) << ((unit & 1 << 9) >> 6);
     let unit = |at: u32| units.get(at as usize).copied().unwrap_or(0);
     let mut found = Vec::new();
     let mut seen = vec![false; units.len()];
-    let mut stack = vec![(offset(unit(0)), 1u32)];
-    while let Some((base, depth)) = stack.pop() {
-        for byte in 1..256 {
-            let at = base ^ byte;
+    let mut stack = vec![(offset(unit(0)), Vec::new())];
+    while let Some((base, start)) = stack.pop() {
+        for byte in 1..=255u8 {
+            let at = base ^ u32::from(byte);
             let next = unit(at);
-            if next & (1 << 31 | 0xFF) != byte || seen.get(at as usize).is_none_or(|seen| *seen) {
+            if next & (1 << 31 | 0xFF) != u32::from(byte) || seen.get(at as usize).is_none_or(|seen| *seen) {
                 continue;
             }
             seen[at as usize] = true;
+            let key = [&start[..], &[byte]].concat();
             if next >> 8 & 1 != 0 {
-                found.push((depth, unit(at ^ offset(next)) & 0x7FFF_FFFF));
+                found.push((key, unit(at ^ offset(next)) & 0x7FFF_FFFF));
+            } else {
+                stack.push((at ^ offset(next), key));
             }
-            stack.push((at ^ offset(next), depth + 1));
         }
     }
     found

@@ -1,13 +1,40 @@
 //! Pre-tokenizers as stages.
 
-use super::build::Builder;
-use super::normalizer::{Growth, search};
+use super::build::{Builder, Step};
+use super::normalizer::{Growth, many, search, start};
 use super::pattern::{self, Node};
 use super::sets::Set;
 use super::{malformed, refuse, unicode};
 use crate::failure::Failure;
 use serde_json::Value;
-use tinyrustlm_core::tokenizer::{MAX_STAGES, behaviour, scheme, split_flag, stage};
+use tinyrustlm_core::tokenizer::MAX_STAGES;
+use tinyrustlm_core::tokenizer::section::{step, step_flag};
+
+/// What becomes of matches.
+#[derive(Clone, Copy)]
+enum Behaviour {
+    /// Each match and each text between is a piece.
+    Isolated,
+    /// Matches are dropped.
+    Removed,
+    /// Neighbouring matches are one piece.
+    Contiguous,
+    /// A match belongs to the text before it.
+    MergedWithPrevious,
+    /// A match belongs to the text after it.
+    MergedWithNext,
+}
+
+/// Where a Metaspace puts its mark.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Scheme {
+    /// Nowhere.
+    Never,
+    /// Before the piece at the start of the text.
+    First,
+    /// Before every piece.
+    Always,
+}
 
 /// What GPT-2 cuts words with.
 const WORDS: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
@@ -21,15 +48,22 @@ pub fn has_bytes(value: &Value) -> bool {
     }
 }
 
-/// Compiles a pre-tokenizer.
+/// Compiles a pre-tokenizer. `split_before`: a character before which pieces are cut in any case.
 pub fn compile(
     value: &Value,
     builder: &mut Builder,
     growth: &mut Growth,
     known: &dyn Fn(char) -> bool,
+    split_before: Option<char>,
 ) -> Result<(), Failure> {
     let mut compiler = Compiler { builder, growth, known, bytes: false, changed: false };
     compiler.pre_tokenizer(value, "pre_tokenizer")?;
+    // The model's own cut is a shortcut that may be left out.
+    if let Some(mark) = split_before.filter(|_| compiler.builder.stages.len() < MAX_STAGES) {
+        let mark = Set::char(mark);
+        let rest = Node::Repeat { node: Box::new(Node::Class(mark.complement())), min: 0, max: None, greedy: true };
+        compiler.split(Node::Concat(vec![many(Node::Class(mark)), rest]), Behaviour::Isolated, false);
+    }
     if compiler.builder.stages.len() > MAX_STAGES {
         return Err(refuse("pre_tokenizer", format!("{} stages", compiler.builder.stages.len())));
     }
@@ -66,11 +100,19 @@ impl Compiler<'_> {
                     return Err(refuse(at, "a second ByteLevel"));
                 }
                 if flag("add_prefix_space")? {
-                    self.change(at, [stage::PREFIX_SPACE, 0, 0, 0, 0, 0, 0, 0], 2, 2)?;
+                    let others = Node::Class(Set::char(' ').complement());
+                    let step = Step {
+                        kind: step::CHANGE,
+                        automaton: self.builder.pattern(Node::Concat(vec![start(), others])),
+                        flags: step_flag::KEEP,
+                        root: 0,
+                        string: self.builder.string(b" "),
+                    };
+                    self.change(at, step, 2, 2)?;
                 }
                 if value["use_regex"].as_bool().unwrap_or(true) {
                     let words = pattern::parse(WORDS).map_err(|why| refuse(at, why))?;
-                    self.split(words, behaviour::ISOLATED, false);
+                    self.split(words, Behaviour::Isolated, false);
                 }
                 self.bytes = true;
             }
@@ -79,12 +121,12 @@ impl Compiler<'_> {
                 self.split(node, named_behaviour(&value["behavior"], at)?, flag("invert")?);
             }
             "Digits" => {
-                let one = if flag("individual_digits")? { behaviour::ISOLATED } else { behaviour::CONTIGUOUS };
+                let one = if flag("individual_digits")? { Behaviour::Isolated } else { Behaviour::Contiguous };
                 self.split(class(unicode::numeric()), one, false);
             }
             "Punctuation" => {
                 let behaviour = match &value["behavior"] {
-                    Value::Null => behaviour::ISOLATED,
+                    Value::Null => Behaviour::Isolated,
                     name => named_behaviour(name, at)?,
                 };
                 self.split(class(unicode::punctuation()), behaviour, false);
@@ -92,25 +134,24 @@ impl Compiler<'_> {
             "Whitespace" => {
                 let word = unicode::regex_word();
                 let rest = word.union(&unicode::white_space()).complement();
-                let many = |set: Set| Node::Repeat { node: Box::new(class(set)), min: 1, max: None, greedy: true };
-                self.split(Node::Alternation(vec![many(word), many(rest)]), behaviour::REMOVED, true);
+                self.split(Node::Alternation(vec![many(class(word)), many(class(rest))]), Behaviour::Removed, true);
             }
-            "WhitespaceSplit" => self.split(class(unicode::white_space()), behaviour::REMOVED, false),
+            "WhitespaceSplit" => self.split(class(unicode::white_space()), Behaviour::Removed, false),
             "BertPreTokenizer" => {
-                self.split(class(unicode::white_space()), behaviour::REMOVED, false);
-                self.split(class(unicode::punctuation()), behaviour::ISOLATED, false);
+                self.split(class(unicode::white_space()), Behaviour::Removed, false);
+                self.split(class(unicode::punctuation()), Behaviour::Isolated, false);
             }
             "CharDelimiterSplit" => {
                 let c = one_char(&value["delimiter"]).ok_or_else(|| malformed(at, "delimiter is no character"))?;
-                self.split(class(Set::char(c)), behaviour::REMOVED, false);
+                self.split(class(Set::char(c)), Behaviour::Removed, false);
             }
-            "UnicodeScripts" => self.split(super::scripts::runs(), behaviour::REMOVED, true),
+            "UnicodeScripts" => self.split(super::scripts::runs(), Behaviour::Removed, true),
             "FixedLength" => {
                 let length = value["length"].as_u64().unwrap_or(5);
                 let max = u32::try_from(length).ok().filter(|n| (1..=1000).contains(n));
                 let max = max.ok_or_else(|| refuse(at, format!("pieces of {length} characters")))?;
                 let node = Node::Repeat { node: Box::new(class(Set::all())), min: 1, max: Some(max), greedy: true };
-                self.split(node, behaviour::ISOLATED, false);
+                self.split(node, Behaviour::Isolated, false);
             }
             "Metaspace" => self.metaspace(value, at)?,
             other => return Err(refuse(at, format!("pre-tokenizer {other:?}"))),
@@ -118,13 +159,22 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    fn split(&mut self, node: Node, behaviour: u32, invert: bool) {
+    fn split(&mut self, node: Node, behaviour: Behaviour, invert: bool) {
+        // What matches and what does not change places with `invert`.
+        let kind = |is_match: bool, flag: u32| if is_match != invert { flag << 1 } else { flag };
+        let (node, flags) = match behaviour {
+            Behaviour::Isolated => (node, 0),
+            Behaviour::Removed => (node, kind(true, step_flag::DROP_REST)),
+            Behaviour::Contiguous => (many(node), 0),
+            Behaviour::MergedWithPrevious => (node, kind(false, step_flag::JOIN_REST)),
+            Behaviour::MergedWithNext => (node, kind(true, step_flag::JOIN_REST)),
+        };
+        let flags = flags | if self.bytes { step_flag::BYTES } else { 0 };
         let automaton = self.builder.pattern(node);
-        let flags = if invert { split_flag::INVERT } else { 0 } | if self.bytes { split_flag::BYTES } else { 0 };
-        self.builder.stages.push([stage::SPLIT, automaton, behaviour, flags, 0, 0, 0, 0]);
+        self.builder.stages.push(Step { kind: step::SPLIT, automaton, flags, ..Step::default() });
     }
 
-    fn change(&mut self, at: &str, record: [u32; 8], bytes: u32, units: u32) -> Result<(), Failure> {
+    fn change(&mut self, at: &str, step: Step, bytes: u32, units: u32) -> Result<(), Failure> {
         if self.changed {
             return Err(refuse(at, "a second stage that changes the text"));
         }
@@ -132,7 +182,7 @@ impl Compiler<'_> {
             return Err(refuse(at, "a stage that changes the text after ByteLevel"));
         }
         self.changed = true;
-        self.builder.stages.push(record);
+        self.builder.stages.push(step);
         self.growth.bytes *= bytes;
         self.growth.units *= units;
         self.growth.fixed *= bytes;
@@ -143,34 +193,49 @@ impl Compiler<'_> {
         let mark = one_char(&value["replacement"]).ok_or_else(|| malformed(at, "replacement is no character"))?;
         let scheme = metaspace_scheme(value, at)?;
         let text = mark.to_string();
-        let (offset, len) = self.builder.string(text.as_bytes());
+        let root = self.builder.node();
+        let _ = self.builder.becomes(root, &[u32::from(b' ')], text.as_bytes());
+        let space = Node::Class(Set::char(' '));
+        let others = Node::Class(Set::char(' ').union(&Set::char(mark)).complement());
+        let node = match scheme {
+            Scheme::Never => space,
+            _ => Node::Alternation(vec![space, Node::Concat(vec![start(), others])]),
+        };
+        let step = Step {
+            kind: step::CHANGE,
+            automaton: self.builder.pattern(node),
+            flags: step_flag::KEEP | if scheme == Scheme::First { step_flag::FIRST } else { 0 },
+            root,
+            string: self.builder.string(text.as_bytes()),
+        };
+        let len = text.len() as u32;
         let units = if (self.known)(mark) { 1 } else { len };
         // A piece of one byte may get the mark before it.
-        self.change(at, [stage::METASPACE, offset, len, scheme, 0, 0, 0, 0], 1 + len, 1 + units)?;
+        self.change(at, step, 1 + len, 1 + units)?;
         if value["split"].as_bool().unwrap_or(true) {
-            self.split(Node::Class(Set::char(mark)), behaviour::MERGED_WITH_NEXT, false);
+            self.split(Node::Class(Set::char(mark)), Behaviour::MergedWithNext, false);
         }
         Ok(())
     }
 }
 
 /// Where a Metaspace puts its mark, from the new key or the old one.
-pub fn metaspace_scheme(value: &Value, at: &str) -> Result<u32, Failure> {
+pub fn metaspace_scheme(value: &Value, at: &str) -> Result<Scheme, Failure> {
     let scheme = match value["prepend_scheme"].as_str() {
-        None | Some("always") => scheme::ALWAYS,
-        Some("first") => scheme::FIRST,
-        Some("never") => scheme::NEVER,
+        None | Some("always") => Scheme::Always,
+        Some("first") => Scheme::First,
+        Some("never") => Scheme::Never,
         Some(other) => return Err(malformed(at, format!("prepend_scheme {other:?}"))),
     };
     if value["add_prefix_space"].as_bool() == Some(false) {
-        if scheme != scheme::NEVER {
+        if scheme != Scheme::Never {
             let given = value["prepend_scheme"].as_str().unwrap_or("always");
             if value["prepend_scheme"].is_string() {
                 return Err(malformed(at, format!("add_prefix_space false and prepend_scheme {given}")));
             }
             return Err(malformed(at, "add_prefix_space false without prepend_scheme never"));
         }
-        return Ok(scheme::NEVER);
+        return Ok(Scheme::Never);
     }
     Ok(scheme)
 }
@@ -181,13 +246,13 @@ pub fn one_char(value: &Value) -> Option<char> {
     chars.next().filter(|_| chars.next().is_none())
 }
 
-fn named_behaviour(value: &Value, at: &str) -> Result<u32, Failure> {
+fn named_behaviour(value: &Value, at: &str) -> Result<Behaviour, Failure> {
     Ok(match value.as_str() {
-        Some("Removed") => behaviour::REMOVED,
-        Some("Isolated") => behaviour::ISOLATED,
-        Some("MergedWithPrevious") => behaviour::MERGED_WITH_PREVIOUS,
-        Some("MergedWithNext") => behaviour::MERGED_WITH_NEXT,
-        Some("Contiguous") => behaviour::CONTIGUOUS,
+        Some("Removed") => Behaviour::Removed,
+        Some("Isolated") => Behaviour::Isolated,
+        Some("MergedWithPrevious") => Behaviour::MergedWithPrevious,
+        Some("MergedWithNext") => Behaviour::MergedWithNext,
+        Some("Contiguous") => Behaviour::Contiguous,
         _ => return Err(malformed(at, format!("behavior {value}"))),
     })
 }
