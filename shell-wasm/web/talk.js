@@ -4,8 +4,8 @@ import { $, make, seconds } from './format.js';
 import { options, readsAhead, systemMessage } from './settings.js';
 import { showReport, showTokens } from './panels.js';
 
-/** Typing pauses this long, in ms, before what is written is read ahead. */
-const PAUSE_MS = 150;
+/** What is being written is read ahead at most this often, in ms. */
+const READ_EVERY_MS = 400;
 const TRIES = ['What is a good name for a small grey cat?', 'Explain rain to a child in two sentences.', 'Write a haiku about morning light.'];
 
 export function setupTalk() {
@@ -15,17 +15,16 @@ export function setupTalk() {
   let messages = [];
   let controller;
   let reading;
-  let pause;
+  let next;
 
   const conversation = (text) => {
     const system = systemMessage();
     return [...(system ? [{ role: 'system', content: system }] : []), ...messages, { role: 'user', content: text }];
   };
 
-  /** After a pause of `ms` the model reads what the next prompt will begin with; the reply then waits for the rest alone. */
+  /** In `ms` the model reads what the next prompt will begin with; the reply then waits for the rest alone. */
   function readAhead(ms) {
-    clearTimeout(pause);
-    pause = setTimeout(async () => {
+    next ??= setTimeout(async () => {
       await stopReading();
       if (!model || controller || !readsAhead()) return;
       const stop = new AbortController();
@@ -36,7 +35,8 @@ export function setupTalk() {
   }
 
   async function stopReading() {
-    clearTimeout(pause);
+    clearTimeout(next);
+    next = undefined;
     while (reading) {
       reading.stop.abort();
       await reading.done;
@@ -191,7 +191,7 @@ export function setupTalk() {
   });
   input.addEventListener('input', () => {
     grow();
-    readAhead(PAUSE_MS);
+    readAhead(READ_EVERY_MS);
   });
   $('system').addEventListener('change', () => readAhead(0));
   input.addEventListener('keydown', (event) => {

@@ -1,6 +1,6 @@
 // What a person feels on the page, with a real model in Chromium: how long the page's own thread is ever busy while it loads and
 // writes, and how long a prompt of 30 tokens waits for its first visible token, beside the native program in the same minutes. The page
-// reads what stands before the message ahead, and the message too while it is typed; here it is pasted.
+// reads what stands before the message ahead, and the message too while it is typed. Judged is a message that is pasted and sent at once.
 //     node shell-wasm/js/test/ui.mjs MODEL.slm [ROUNDS] [TOKENS]        SLM=program: the native one, target/release/slm by default
 // Exit code 1 when a task of the page's thread ran for more than 50 ms (the time it waited for a core is printed, not judged: that is
 // the machine's), or the first token more than 1.5 times the native time on one
@@ -18,7 +18,7 @@ if (!path) {
   console.log('SKIPPED the page with a real model: no model given (node shell-wasm/js/test/ui.mjs MODEL.slm)');
   process.exit(0);
 }
-const TASK_MS = 50, RATIO = 1.5, FRAME_MS = 1000 / 60, PROMPT = 30;
+const TASK_MS = 50, RATIO = 1.5, FRAME_MS = 1000 / 60, PROMPT = 30, KEY_MS = 60, IDLE_MS = 1000;
 const slm = process.env.SLM ?? join(root, 'target/release/slm');
 const system = 'Be brief.';
 
@@ -55,10 +55,11 @@ await page.addInitScript(() => {
     }).observe(document.getElementById('log'), { subtree: true, childList: true, characterData: true }));
 });
 
-async function reply(count) {
+async function reply(count, typed = false) {
   await page.evaluate(() => (window.visible = undefined));
   await page.fill('#maxTokens', String(count));
-  await page.fill('#input', user);
+  if (typed) await page.type('#input', user, { delay: KEY_MS });
+  else await page.fill('#input', user);
   await page.press('#input', 'Enter');
   await page.waitForFunction(() => window.visible && !document.querySelector('.message.running') && document.getElementById('stop').hidden);
   const report = JSON.parse(await page.locator('#report-json').textContent());
@@ -107,28 +108,31 @@ function native(threads) {
   return performance_metrics.time_to_first_token_ms;
 }
 
-/** A reply to a conversation that begins; the message is pasted and sent at once. */
-async function fromPage(readAhead, meanwhile) {
+/** A reply in a conversation that began a second ago. */
+async function fromPage(readAhead, typed) {
   await page.evaluate((on) => (document.getElementById('read-ahead').checked = on), readAhead);
   await page.click('#clear');
-  meanwhile();
-  const { visible, report } = await reply(2);
+  await page.waitForTimeout(IDLE_MS);
+  const { visible, report } = await reply(2, typed);
   if (report.generation_stage.prompt_tokens !== promptTokens) throw new Error(`the page's prompt has ${report.generation_stage.prompt_tokens} tokens`);
   return visible;
 }
 
-const times = { one: [], all: [], page: [], cold: [] };
+const times = { one: [], all: [], page: [], typed: [], cold: [] };
 for (let round = 0; round < Number(rounds); round++) {
-  // The page reads what stands before the message while the native program runs, as it does while a person types.
-  times.page.push(await fromPage(true, () => times.one.push(native(1))));
-  times.cold.push(await fromPage(false, () => times.all.push(native())));
+  await page.waitForTimeout(IDLE_MS); // the page is idle while the native program runs
+  times.one.push(native(1));
+  times.all.push(native());
+  times.page.push(await fromPage(true, false));
+  times.typed.push(await fromPage(true, true));
+  times.cold.push(await fromPage(false, false));
 }
 const median = (list) => list.toSorted((a, b) => a - b)[list.length >> 1];
 const m = Object.fromEntries(Object.entries(times).map(([name, list]) => [name, median(list)]));
 const bar = RATIO * m.one + FRAME_MS;
 console.log(`first token of ${promptTokens} tokens, medians of ${rounds} rounds: native ${m.one.toFixed(0)} ms on one thread, ${m.all.toFixed(0)} ms on all; ` +
   `visible on the page after ${m.page.toFixed(0)} ms: ${(m.page / m.one).toFixed(2)} and ${(m.page / m.all).toFixed(2)} times; bar ${bar.toFixed(0)} ms; ` +
-  `${m.cold.toFixed(0)} ms when nothing was read ahead`);
+  `${m.typed.toFixed(0)} ms when the message is typed, a key every ${KEY_MS} ms; ${m.cold.toFixed(0)} ms when nothing is read ahead`);
 await browser.close();
 await server.close();
 const failed = [over > 0 && `${over} tasks over ${TASK_MS} ms`, m.page > bar && `the first token comes after ${m.page.toFixed(0)} ms, later than ${bar.toFixed(0)} ms`].filter(Boolean);
