@@ -14,7 +14,7 @@ type Unpacked = [i8; GROUP_ROWS * BLOCK_COLS];
 
 /// out[t][r] = row r of the matrix times token t, for the rows of `groups`.
 pub fn matmul_quantised(w: &Quantised<'_>, x: &Codes<'_>, out: &Tile<'_>, groups: Range<usize>) {
-    let mut codes = [0; GROUP_ROWS * BLOCK_COLS];
+    let mut unpacked = [0; GROUP_ROWS * BLOCK_COLS];
     for group in groups {
         let row_group = w.row_group(group);
         for token in 0..out.tokens {
@@ -23,9 +23,17 @@ pub fn matmul_quantised(w: &Quantised<'_>, x: &Codes<'_>, out: &Tile<'_>, groups
                 let (x_codes, step) = &x.block(out.tokens, w.blocks, token, index);
                 let (scales, packed) = block.split_at_checked(w.group_scales * 2).unwrap_or((&[], &[]));
                 let (d, m) = scales.split_at_checked(2 * GROUP_ROWS).unwrap_or((scales, &[]));
-                unpack(w.dtype, packed, &mut codes);
+                // q8_0 stores the codes as they are.
+                let whole = packed.first_chunk::<{ GROUP_ROWS * BLOCK_COLS }>().filter(|_| w.dtype == DType::Q8_0);
+                let codes = match whole {
+                    Some(codes) => bytemuck::cast_ref(codes),
+                    None => {
+                        unpack(w.dtype, packed, &mut unpacked);
+                        &unpacked
+                    }
+                };
                 let d = d.as_chunks::<2>().0;
-                for ((acc, d), isum) in acc.iter_mut().zip(d).zip(isums(&codes, x_codes)) {
+                for ((acc, d), isum) in acc.iter_mut().zip(d).zip(isums(codes, x_codes)) {
                     *acc += (f16_to_f32(*d) * step.d) * isum as f32;
                 }
                 // Empty but for q4_1.
@@ -58,14 +66,18 @@ fn isums(codes: &Unpacked, x: &[i16; BLOCK_COLS]) -> [i32; GROUP_ROWS] {
     let mut sums = [0i32; GROUP_ROWS];
     for (vector, x) in codes.as_chunks::<{ 4 * GROUP_ROWS }>().0.iter().zip(x.as_chunks::<4>().0) {
         // The activation codes stand in the order of columns 0, 2, 1, 3.
-        let [x0, x2, x1, x3] = x.map(i32::from);
-        for (sum, row) in sums.iter_mut().zip(vector.as_chunks::<4>().0) {
-            let [w0, w1, w2, w3] = row.map(i32::from);
+        let [x0, x2, x1, x3] = *x;
+        for (sum, &[w0, w1, w2, w3]) in sums.iter_mut().zip(vector.as_chunks::<4>().0) {
             // At most 4 * 128 * 32767, and 8 of them: far inside i32.
-            *sum = sum.wrapping_add(w0 * x0 + w1 * x1 + w2 * x2 + w3 * x3);
+            *sum = sum.wrapping_add(product(w0, x0) + product(w1, x1) + product(w2, x2) + product(w3, x3));
         }
     }
     sums
+}
+
+#[inline(always)]
+fn product(weight: i8, x: i16) -> i32 {
+    i32::from(weight) * i32::from(x)
 }
 
 /// The same for an f32 matrix.
