@@ -394,7 +394,7 @@ codes! {
     TokenizerStep = 107, InvalidHeader;
     /// A stage of the pre-tokenizer is damaged; the index is the stage's.
     TokenizerStage = 108, InvalidHeader;
-    /// An added token is damaged; the index is its entry's.
+    /// An entry of a table of added tokens is damaged; the index is the table's number.
     TokenizerAdded = 109, InvalidHeader;
     /// The scratch memory given to the tokenizer is too short.
     TokenizerScratch = 110, InvalidLength;

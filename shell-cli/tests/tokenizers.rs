@@ -247,6 +247,28 @@ fn damaged_sections_give_numbered_errors_or_work() {
     }
 }
 
+#[test]
+fn damage_of_each_kind_has_its_number_and_place() {
+    // A table, a place in it that something out of range is written to, and what is said of it.
+    let kinds = [(2, 0, 105, 2), (15, 0, 107, 0), (16, 0, 108, 0), (19, 36, 109, 19), (20, 36, 109, 20)];
+    let mut met = [false; 5];
+    for folder in folders(&fixtures()) {
+        let good = compile(&std::fs::read(folder.join("tokenizer.json")).unwrap()).unwrap().section;
+        for ((table, at, number, index), met) in kinds.into_iter().zip(&mut met) {
+            let place = |field: usize| u32::from_le_bytes(good[112 + 8 * table + 4 * field..][..4].try_into().unwrap());
+            let (start, len) = (place(0) as usize, place(1) as usize);
+            if len >= at + 4 {
+                let mut bytes = good.clone();
+                bytes[start + at..][..4].fill(0xfe);
+                let error = Tokenizer::parse(&bytes).map(|_| ()).unwrap_err();
+                assert_eq!((error.number(), error.index()), (number, Some(index)), "{} {table}", folder.display());
+                *met = true;
+            }
+        }
+    }
+    assert_eq!(met, [true; 5]);
+}
+
 fn refusal(json: &str) -> String {
     match compile(json.as_bytes()) {
         Ok(_) => panic!("accepted: {json}"),

@@ -177,7 +177,9 @@ impl Section<'_> {
     pub(super) fn check(&self) -> Result<(), Error> {
         for rule in &RULES {
             if !self.obeys(rule) {
-                return Err(bad(usize::from(rule.table)));
+                let table = usize::from(rule.table);
+                let added = matches!(table, ADDED_RAW | ADDED_NORMALIZED);
+                return Err(if added { Error::new(Code::TokenizerAdded).entry(table as u32) } else { bad(table) });
             }
         }
         for offsets in [OFFSETS, AUTOMATA, PIECES, PIECES + 2, PIECES + 4, PIECES + 6] {
