@@ -107,7 +107,7 @@ pub trait Lanes: Copy {
 }
 
 /// A vector that holds all sixteen accumulators.
-#[cfg_attr(target_arch = "wasm32", allow(dead_code))]
+#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_feature = "neon")))]
 pub(super) trait Sixteen: Lanes {
     /// The lanes in order.
     fn whole(from: &[f32; LANES]) -> Self;

@@ -14,7 +14,7 @@ type Unpacked = [i8; GROUP_ROWS * BLOCK_COLS];
 
 /// out[t][r] = row r of the matrix times token t, for the rows of `groups`.
 pub fn matmul_quantised(w: &Quantised<'_>, x: &Codes<'_>, out: &Tile<'_>, groups: Range<usize>) {
-    let mut unpacked = [0; GROUP_ROWS * BLOCK_COLS];
+    let mut codes = [0; GROUP_ROWS * BLOCK_COLS];
     for group in groups {
         let row_group = w.row_group(group);
         for token in 0..out.tokens {
@@ -23,17 +23,9 @@ pub fn matmul_quantised(w: &Quantised<'_>, x: &Codes<'_>, out: &Tile<'_>, groups
                 let (x_codes, step) = &x.block(out.tokens, w.blocks, token, index);
                 let (scales, packed) = block.split_at_checked(w.group_scales * 2).unwrap_or((&[], &[]));
                 let (d, m) = scales.split_at_checked(2 * GROUP_ROWS).unwrap_or((scales, &[]));
-                // q8_0 stores the codes as they are.
-                let whole = packed.first_chunk::<{ GROUP_ROWS * BLOCK_COLS }>().filter(|_| w.dtype == DType::Q8_0);
-                let codes = match whole {
-                    Some(codes) => bytemuck::cast_ref(codes),
-                    None => {
-                        unpack(w.dtype, packed, &mut unpacked);
-                        &unpacked
-                    }
-                };
+                unpack(w.dtype, packed, &mut codes);
                 let d = d.as_chunks::<2>().0;
-                for ((acc, d), isum) in acc.iter_mut().zip(d).zip(isums(codes, x_codes)) {
+                for ((acc, d), isum) in acc.iter_mut().zip(d).zip(isums(&codes, x_codes)) {
                     *acc += (f16_to_f32(*d) * step.d) * isum as f32;
                 }
                 // Empty but for q4_1.
