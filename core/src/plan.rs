@@ -25,7 +25,7 @@ pub(crate) enum Region {
     Hidden,
     /// `[batch, query_size]`: twice (queries, attention output).
     Query,
-    /// `[batch, ffn_size]`: twice (gate, up).
+    /// `[batch, ffn_size]`, or `[batch, kv_size]` where that is more: twice (gate, which new values use too, and up).
     Ffn,
     /// `[batch, blocks]` of [`BLOCK_COLS`] codes.
     Codes,
@@ -81,7 +81,7 @@ impl Plan {
             heads.saturating_mul(context),
             batch.saturating_mul(config.hidden_size),
             batch.saturating_mul(query),
-            batch.saturating_mul(config.ffn_size),
+            batch.saturating_mul(config.ffn_size.max(config.kv_size())),
             batch.saturating_mul(blocks),
             batch.saturating_mul(blocks),
             batch.saturating_mul(config.head_dim / 2).saturating_mul(model.rope.tables().count()),

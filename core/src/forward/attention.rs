@@ -1,9 +1,8 @@
 //! The attention half of a layer.
 
 use super::Pass;
-use crate::bytes::rows_mut;
 use crate::error::Error;
-use crate::kernels::{Columns, Product, for_each_row_in_space};
+use crate::kernels::{Columns, Product, for_each_row, for_each_row_in_space};
 use crate::kv_cache::{KvCache, LayerCache, store};
 use crate::model::Layer;
 use crate::model::tensors::Role;
@@ -25,20 +24,26 @@ impl Pass<'_, '_> {
         let kv_size = config.kv_size();
         let LayerCache { keys, values } = cache.layer(index, self.context.wrapping_mul(kv_size));
         let head_len = self.context.wrapping_mul(config.head_dim);
-        let Scratch { normed, queries, attended, branch, codes, steps, scores, cos, sin, .. } = scratch;
+        let Scratch { normed, queries, attended, gate, branch, codes, steps, scores, cos, sin, .. } = scratch;
         self.block_input(normed, scratch.x, layer.norm(Role::AttnNorm));
-        // What attention gives later stands where new keys and values stand now: there are no more key heads than heads.
-        let fresh = attended.get_mut(..self.tokens.wrapping_mul(kv_size)).unwrap_or(&mut []);
-        let (wq, wk) = (layer.linear(Role::Wq), layer.linear(Role::Wk));
-        let products = [Product::new(&wq, queries), Product::new(&wk, fresh)];
+        // What attention gives later stands where new keys stand now: there are no more key heads than heads. Values stand
+        // where the feed-forward half works, which has room for them.
+        let fresh = self.tokens.wrapping_mul(kv_size);
+        let new_keys = attended.get_mut(..fresh).unwrap_or(&mut []);
+        let new_values = gate.get_mut(..fresh).unwrap_or(&mut []);
+        let (wq, wk, wv) = (layer.linear(Role::Wq), layer.linear(Role::Wk), layer.linear(Role::Wv));
+        let products = [Product::new(&wq, queries), Product::new(&wk, new_keys), Product::new(&wv, new_values)];
         self.linear(self.tokens, normed, codes, steps, &products)?;
-        self.norm(queries, layer.norm(Role::QNorm));
-        self.norm(fresh, layer.norm(Role::KNorm));
-        self.rotate(index, cos, sin, queries, config.query_size());
-        self.rotate(index, cos, sin, fresh, kv_size);
-        store(keys, head_len, self.position, fresh, kv_size, config.head_dim);
-        self.linear(self.tokens, normed, codes, steps, &[Product::new(&layer.linear(Role::Wv), fresh)])?;
-        store(values, head_len, self.position, fresh, kv_size, config.head_dim);
+        let norms = (layer.norm(Role::QNorm), layer.norm(Role::KNorm));
+        let rows = (&mut **queries, config.query_size());
+        for_each_row(self.workers, self.tokens, rows, (&mut *new_keys, kv_size), |token, queries, keys| {
+            self.norm(queries, norms.0);
+            self.norm(keys, norms.1);
+            self.rotate(index, token, cos, sin, queries);
+            self.rotate(index, token, cos, sin, keys);
+        });
+        store(keys, head_len, self.position, new_keys, kv_size, config.head_dim);
+        store(values, head_len, self.position, new_values, kv_size, config.head_dim);
 
         self.attend(index, queries, keys, values, attended, scores);
         self.linear(self.tokens, attended, codes, steps, &[Product::new(&layer.linear(Role::Wo), branch)])?;
@@ -46,18 +51,15 @@ impl Pass<'_, '_> {
         Ok(())
     }
 
-    /// Rotates the heads of `x`, `[tokens, size]`, as layer `index` does.
+    /// Rotates the heads of `x`, `[heads, head_dim]` of a token of this pass, as layer `index` does.
     #[cfg_attr(target_arch = "wasm32", inline(never))]
-    fn rotate(&self, index: usize, cos: &[f32], sin: &[f32], x: &mut [f32], size: usize) {
+    fn rotate(&self, index: usize, token: usize, cos: &[f32], sin: &[f32], x: &mut [f32]) {
         let rope = &self.model.rope;
         let Some(table) = rope.table_index(index) else { return };
         let (dim, used) = (self.model.config.head_dim, rope.table(table).map_or(0, |table| table.inv_freq.len()));
-        let mut at = table.wrapping_mul(self.tokens).wrapping_mul(dim / 2);
-        for x in rows_mut(x, size) {
-            let end = at.wrapping_add(used);
-            rotate(self.isa, x, dim, cos.get(at..end).unwrap_or(&[]), sin.get(at..end).unwrap_or(&[]));
-            at = at.wrapping_add(dim / 2);
-        }
+        let at = table.wrapping_mul(self.tokens).wrapping_add(token).wrapping_mul(dim / 2);
+        let end = at.wrapping_add(used);
+        rotate(self.isa, x, dim, cos.get(at..end).unwrap_or(&[]), sin.get(at..end).unwrap_or(&[]));
     }
 
     /// All heads of all tokens. A task is one key head of one token; each part has scores of its own.

@@ -9,7 +9,7 @@ mod linear;
 
 use crate::bytes::rows_mut;
 use crate::error::{Code, Error};
-use crate::kernels::{Isa, Product, Workers};
+use crate::kernels::{Isa, Product, Workers, for_each_row};
 use crate::kv_cache::KvCache;
 use crate::model::Model;
 use crate::ops::activation::finish_logits;
@@ -106,18 +106,26 @@ impl Pass<'_, '_> {
 
     /// `x = x + norm(branch) * residual_scale`.
     fn add_branch(&self, x: &mut [f32], branch: &mut [f32], norm: Option<&[f32]>) {
-        self.norm(branch, norm);
-        if !add_scaled(self.isa, x, branch, self.model.config.residual_scale) {
-            self.finite.store(false, Ordering::Relaxed);
-        }
+        let hidden = self.model.config.hidden_size;
+        for_each_row(self.workers, self.tokens, (x, hidden), (branch, hidden), |_, x, branch| {
+            self.norm(branch, norm);
+            if !add_scaled(self.isa, x, branch, self.model.config.residual_scale) {
+                self.finite.store(false, Ordering::Relaxed);
+            }
+        });
     }
 
     /// The input of a block: the stream, normed where the family norms it there.
     fn block_input(&self, normed: &mut [f32], x: &[f32], norm: Option<&[f32]>) {
-        for (to, from) in normed.iter_mut().zip(x) {
-            *to = *from;
-        }
-        self.norm(normed, norm);
+        let hidden = self.model.config.hidden_size;
+        let tokens = normed.len().checked_div(hidden).unwrap_or(0);
+        for_each_row(self.workers, tokens, (normed, hidden), (&mut [0.0f32; 0], 0), |token, normed, _| {
+            let from = x.get(token.wrapping_mul(hidden)..).unwrap_or(&[]);
+            for (to, from) in normed.iter_mut().zip(from) {
+                *to = *from;
+            }
+            self.norm(normed, norm);
+        });
     }
 
     /// Norms rows of `x` where the family does.

@@ -148,8 +148,11 @@ impl core::fmt::Debug for Product<'_> {
     }
 }
 
-/// Row groups a part should at least have, so that waking a worker pays.
+/// Products of a row group with a token that a part should at least have, so that waking a worker pays.
 const LEAST_SHARE: usize = 8;
+
+/// Parts for each worker, where there is work for that many: a worker that is held up then holds the others up less.
+const PARTS_EACH: usize = 16;
 
 /// Computes all `products` of `input`, their rows spread over `workers`.
 ///
@@ -165,8 +168,7 @@ pub fn matmul(isa: Isa, workers: &dyn Workers, input: &Input<'_>, products: &[Pr
     }
     let parts = match workers::count(workers) {
         0 | 1 => 1,
-        // More parts than workers: one that is held up then holds up less.
-        count => count.saturating_mul(4).min(groups / LEAST_SHARE).max(1),
+        count => count.saturating_mul(PARTS_EACH).min(groups.saturating_mul(input.tokens) / LEAST_SHARE).max(1),
     };
     workers::run(workers, parts, |part| {
         // The row groups of all products in one line; this part's stretch of it.

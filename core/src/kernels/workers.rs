@@ -10,7 +10,7 @@ use core::ops::Range;
 /// `run` must call `job` at most once for each index below `parts`, and every call must have returned when `run`
 /// returns.
 #[allow(unsafe_code)]
-pub unsafe trait Workers {
+pub unsafe trait Workers: Sync {
     /// Parts that can run at the same time, at least 1.
     fn count(&self) -> usize;
     /// Calls `job(i)` once for each i below `parts`.
