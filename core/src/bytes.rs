@@ -168,6 +168,17 @@ pub fn slice(data: &[u8], start: u64, len: u64) -> Option<&[u8]> {
     data.get(start..end)
 }
 
+/// `slice[start..start + len]`; empty where that is no range of it.
+pub fn part<T>(slice: &[T], start: usize, len: usize) -> &[T] {
+    slice.get(start..start.wrapping_add(len)).unwrap_or(&[])
+}
+
+/// The same, to write to.
+#[cfg_attr(target_arch = "wasm32", inline(never))]
+pub fn part_mut<T>(slice: &mut [T], start: usize, len: usize) -> &mut [T] {
+    slice.get_mut(start..start.wrapping_add(len)).unwrap_or(&mut [])
+}
+
 /// The whole rows of `len` elements; none for 0. Unlike `chunks_exact` it divides nothing, so nothing can panic.
 pub fn rows<T>(slice: &[T], len: usize) -> impl Iterator<Item = &[T]> {
     let mut rest = slice;

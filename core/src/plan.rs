@@ -2,6 +2,7 @@
 
 use crate::container::directory::BLOCK_COLS;
 use crate::error::{Code, Error};
+use crate::kv_cache::{CacheShape, KvType};
 use crate::limits::ALIGN;
 use crate::memory::Block64;
 use crate::model::Model;
@@ -15,11 +16,13 @@ pub const DEFAULT_CONTEXT: usize = 2048;
 /// Where each count of a plan stands; all are in elements.
 #[derive(Clone, Copy)]
 pub(crate) enum Region {
-    /// `[layers, context, kv_size]`, for keys and for values.
-    Cache,
+    /// `[layers, kv_heads]` of [`CacheShape::key_len`].
+    Keys,
+    /// The same of [`CacheShape::value_len`].
+    Values,
     /// `[vocab_size]`.
     Logits,
-    /// `[workers, heads per kv head, context]`.
+    /// `[workers]` of [`CacheShape::score_len`].
     Scores,
     /// `[batch, hidden_size]`: three times (stream, normed, branch).
     Hidden,
@@ -36,7 +39,7 @@ pub(crate) enum Region {
 }
 
 /// How many regions there are of each count, and bytes of an element.
-const REGIONS: [(u8, u8); 9] = [(2, 4), (1, 4), (1, 4), (3, 4), (2, 4), (2, 4), (1, 64), (1, 8), (2, 4)];
+const REGIONS: [(u8, u8); 10] = [(1, 4), (1, 4), (1, 4), (1, 4), (3, 4), (2, 4), (2, 4), (1, 64), (1, 8), (2, 4)];
 
 /// Slices must not be longer.
 const LARGEST: u64 = isize::MAX as u64;
@@ -52,6 +55,8 @@ pub struct Plan {
     pub workers: usize,
     /// Entries of the vocabulary.
     pub vocab_size: usize,
+    /// How keys and values are kept.
+    pub kv_type: KvType,
     counts: [usize; REGIONS.len()],
 }
 
@@ -73,12 +78,12 @@ impl Plan {
         let batch = batch.min(context);
         let query = config.query_size();
         let blocks = config.hidden_size.max(query).max(config.ffn_size).div_ceil(BLOCK_COLS);
-        let heads = config.head_count.checked_div(config.kv_head_count).unwrap_or(0);
         // A product of sizes that no usize holds is the largest there is, and too large.
         let counts = [
-            config.layer_count.saturating_mul(context).saturating_mul(config.kv_size()),
+            0,
+            0,
             config.vocab_size,
-            heads.saturating_mul(context),
+            0,
             batch.saturating_mul(config.hidden_size),
             batch.saturating_mul(query),
             batch.saturating_mul(config.ffn_size.max(config.kv_size())),
@@ -86,9 +91,36 @@ impl Plan {
             batch.saturating_mul(blocks),
             batch.saturating_mul(config.head_dim / 2).saturating_mul(model.rope.tables().count()),
         ];
-        let plan = Self { context, batch, workers: 1, vocab_size: config.vocab_size, counts };
-        plan.fits()?;
-        Ok(plan)
+        let kv_type = KvType::F32;
+        Self { context, batch, workers: 1, vocab_size: config.vocab_size, kv_type, counts }.for_cache(model, kv_type)
+    }
+
+    /// The same with keys and values kept otherwise.
+    ///
+    /// # Errors
+    /// `PlanTooLarge` where the bytes do not fit the address space.
+    pub fn for_cache(mut self, model: &Model<'_>, kv_type: KvType) -> Result<Self, Error> {
+        self.kv_type = kv_type;
+        let (config, shape) = (&model.config, self.cache(model));
+        let heads = config.head_count.checked_div(config.kv_head_count).unwrap_or(0);
+        let all = config.layer_count.saturating_mul(config.kv_head_count);
+        let of = |len: usize, count: usize| len.saturating_mul(count);
+        let [keys, values, _, scores, ..] = &mut self.counts;
+        (*keys, *values) = (of(shape.key_len(), all), of(shape.value_len(), all));
+        *scores = of(shape.score_len(heads), self.workers);
+        self.fits()?;
+        Ok(self)
+    }
+
+    /// A layer of the cache.
+    pub(crate) fn cache(&self, model: &Model<'_>) -> CacheShape {
+        let config = &model.config;
+        CacheShape {
+            kv_type: self.kv_type,
+            context: self.context,
+            kv_heads: config.kv_head_count,
+            head_dim: config.head_dim,
+        }
     }
 
     /// The same for hosts that run `workers` parts at a time. More workers than this still compute the same bits.
@@ -124,7 +156,8 @@ impl Plan {
     /// # Errors
     /// Those of [`Plan::new`] and [`Plan::for_workers`]; `PlanMismatch` for the plan of another model.
     pub(crate) fn check(&self, model: &Model<'_>) -> Result<(), Error> {
-        let expected = Self::new(model, self.context, self.batch)?.for_workers(self.workers)?;
+        let expected = Self::new(model, self.context, self.batch)?;
+        let expected = expected.for_cache(model, self.kv_type)?.for_workers(self.workers)?;
         if expected == *self { Ok(()) } else { Err(Error::new(Code::PlanMismatch)) }
     }
 
@@ -158,7 +191,7 @@ impl Plan {
 
     /// Bytes of keys and values.
     pub fn kv_bytes(&self) -> usize {
-        self.count(Region::Cache).saturating_mul(8)
+        self.count(Region::Keys).saturating_add(self.count(Region::Values)).saturating_mul(4)
     }
 
     /// Bytes of the logits.

@@ -58,7 +58,7 @@ pub fn cut<'a>(
         return Err(Error::new(Code::MemoryTooSmall).at(plan.bytes() as u64));
     }
     let mut arena = Arena { rest: memory };
-    let cache = KvCache::new(arena.take(plan.count(Region::Cache)), arena.take(plan.count(Region::Cache)));
+    let cache = KvCache::new(arena.take(plan.count(Region::Keys)), arena.take(plan.count(Region::Values)));
     Ok((cache, arena.take(plan.count(Region::Logits)), arena.rest))
 }
 

@@ -4,6 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use tinyrustlm::core::kernels::{Isa, Serial, Workers};
+use tinyrustlm::core::kv_cache::KvType;
 use tinyrustlm::core::model::Model;
 use tinyrustlm::core::plan::Plan;
 use tinyrustlm::core::session::Session;
@@ -50,8 +51,9 @@ fn ids(model: &Model<'_>, n: usize) -> Vec<u32> {
     (0..n as u32).map(|i| i.wrapping_mul(2_654_435_761) % model.config.vocab_size as u32).collect()
 }
 
-fn logits(model: &Model<'_>, ids: &[u32], isa: Isa, batch: usize, workers: &dyn Workers) -> Vec<u32> {
-    let plan = Plan::new(model, ids.len(), batch).unwrap().for_workers(workers.count()).unwrap();
+fn logits(model: &Model<'_>, kv_type: KvType, ids: &[u32], isa: Isa, batch: usize, workers: &dyn Workers) -> Vec<u32> {
+    let plan = Plan::new(model, ids.len(), batch).unwrap().for_cache(model, kv_type).unwrap();
+    let plan = plan.for_workers(workers.count()).unwrap();
     let mut memory = Memory::new(&plan).unwrap();
     let mut session = Session::new(model, plan, memory.blocks(), isa).unwrap();
     session.prefill(ids, workers).unwrap().iter().map(|v| v.to_bits()).collect()
@@ -59,23 +61,23 @@ fn logits(model: &Model<'_>, ids: &[u32], isa: Isa, batch: usize, workers: &dyn 
 
 #[test]
 fn nothing_changes_a_bit() {
-    for path in models() {
+    for (path, kv_type) in models().into_iter().flat_map(|path| KvType::ALL.map(|kv_type| (path.clone(), kv_type))) {
         let file = ModelFile::open(&path).unwrap();
         let model = Model::parse(file.bytes()).unwrap();
         let ids = ids(&model, 40.min(model.config.max_context));
-        let expected = logits(&model, &ids, Isa::Scalar, 1, &Serial);
-        assert_eq!(logits(&model, &ids, detect(), 1, &Serial), expected, "{}", path.display());
+        let expected = logits(&model, kv_type, &ids, Isa::Scalar, 1, &Serial);
+        assert_eq!(logits(&model, kv_type, &ids, detect(), 1, &Serial), expected, "{}", path.display());
         for threads in [1, 2, 3, 7] {
             let pool = Threads::new(threads).unwrap();
             for batch in [1, 2, 3, 8, 17, 64] {
-                let got = logits(&model, &ids, detect(), batch, &pool);
-                assert_eq!(got, expected, "{}: {threads} threads, batch {batch}", path.display());
+                let got = logits(&model, kv_type, &ids, detect(), batch, &pool);
+                assert_eq!(got, expected, "{}: {kv_type:?}, {threads} threads, batch {batch}", path.display());
             }
         }
         let copy = ModelFile::open_as(&path, Backing::HugePages).unwrap();
         assert_eq!(copy.bytes(), file.bytes());
         let model = Model::parse(copy.bytes()).unwrap();
-        assert_eq!(logits(&model, &ids, detect(), 64, &Serial), expected);
+        assert_eq!(logits(&model, kv_type, &ids, detect(), 64, &Serial), expected);
     }
 }
 

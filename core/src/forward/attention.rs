@@ -1,12 +1,15 @@
 //! The attention half of a layer.
 
 use super::Pass;
+use crate::bytes::part;
+use crate::container::directory::BLOCK_COLS;
 use crate::error::Error;
 use crate::kernels::{Columns, Product, for_each_row, for_each_row_in_space};
-use crate::kv_cache::{KvCache, LayerCache, store};
+use crate::kv_cache::{KvCache, KvType, LayerCache};
 use crate::model::Layer;
 use crate::model::tensors::Role;
 use crate::ops::attention::{Attend, attend};
+use crate::ops::code_attention::{AttendCodes, attend_codes};
 use crate::ops::rope::rotate;
 use crate::scratch::Scratch;
 use core::sync::atomic::Ordering;
@@ -22,8 +25,7 @@ impl Pass<'_, '_> {
     ) -> Result<(), Error> {
         let config = &self.model.config;
         let kv_size = config.kv_size();
-        let LayerCache { keys, values } = cache.layer(index, self.context.wrapping_mul(kv_size));
-        let head_len = self.context.wrapping_mul(config.head_dim);
+        let LayerCache { keys, values } = cache.layer(index, self.cache);
         let Scratch { normed, queries, attended, gate, branch, codes, steps, scores, cos, sin, .. } = scratch;
         self.block_input(normed, scratch.x, layer.norm(Role::AttnNorm));
         // What attention gives later stands where new keys stand now: there are no more key heads than heads. Values stand
@@ -42,8 +44,10 @@ impl Pass<'_, '_> {
             self.rotate(index, token, cos, sin, queries);
             self.rotate(index, token, cos, sin, keys);
         });
-        store(keys, head_len, self.position, new_keys, kv_size, config.head_dim);
-        store(values, head_len, self.position, new_values, kv_size, config.head_dim);
+        let kept = self.cache.store_keys(keys, self.position, new_keys);
+        if !(kept & self.cache.store_values(values, self.position, new_values)) {
+            self.finite.store(false, Ordering::Relaxed);
+        }
 
         self.attend(index, queries, keys, values, attended, scores);
         self.linear(self.tokens, attended, codes, steps, &[Product::new(&layer.linear(Role::Wo), branch)])?;
@@ -77,7 +81,7 @@ impl Pass<'_, '_> {
         let group = config.query_size() / kv_heads;
         let tasks = self.tokens.wrapping_mul(kv_heads);
         let window = self.model.window(index);
-        let (isa, position, context, finite) = (self.isa, self.position, self.context, &self.finite);
+        let (isa, position, cache, finite) = (self.isa, self.position, self.cache, &self.finite);
         // Head after head: its keys and values then stay in the cache of the CPU from token to token.
         let by_head = Columns::new(kv_heads, tasks);
         for_each_row_in_space(self.workers, by_head, attended, self.score_parts, scores, |task, out, scores| {
@@ -85,26 +89,38 @@ impl Pass<'_, '_> {
             let head = task.checked_rem(kv_heads).unwrap_or(0);
             let end = position.wrapping_add(token).wrapping_add(1);
             let start = if window == 0 { 0 } else { end.saturating_sub(window) };
-            let first = head.wrapping_mul(context);
-            let from = first.wrapping_add(start).wrapping_mul(dim);
-            let to = first.wrapping_add(end).wrapping_mul(dim);
-            let first_query = task.wrapping_mul(group);
-            let done = attend(
-                isa,
-                Attend {
-                    queries: queries.get(first_query..first_query.wrapping_add(group)).unwrap_or(&[]),
-                    keys: keys.get(from..to).unwrap_or(&[]),
-                    values: values.get(from..to).unwrap_or(&[]),
-                    stride: dim,
-                    head_dim: dim,
-                    positions: end.saturating_sub(start),
-                    scale: config.attention_scale,
-                    softcap: config.attention_softcap,
-                    scores,
-                    score_stride: context,
-                    out,
-                },
-            );
+            let queries = part(queries, task.wrapping_mul(group), group);
+            let (scale, softcap) = (config.attention_scale, config.attention_softcap);
+            let done = match cache.kv_type {
+                KvType::F32 => {
+                    let from = head.wrapping_mul(cache.context).wrapping_add(start).wrapping_mul(dim);
+                    let positions = end.saturating_sub(start);
+                    let job = Attend {
+                        queries,
+                        keys: part(keys, from, positions.wrapping_mul(dim)),
+                        values: part(values, from, positions.wrapping_mul(dim)),
+                        stride: dim,
+                        head_dim: dim,
+                        positions,
+                        scale,
+                        softcap,
+                        scores,
+                        score_stride: cache.context,
+                        out,
+                    };
+                    attend(isa, job)
+                }
+                KvType::Q8_0 => {
+                    let base = start.wrapping_sub(start % BLOCK_COLS);
+                    let (values, steps) = cache.value_codes(values, head, base..end);
+                    let keys = cache.key_codes(keys, head, base..end);
+                    let hidden = start.wrapping_sub(base);
+                    attend_codes(
+                        isa,
+                        AttendCodes { queries, keys, values, steps, hidden, scale, softcap, space: scores, out },
+                    )
+                }
+            };
             if !done {
                 finite.store(false, Ordering::Relaxed);
             }

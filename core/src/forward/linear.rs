@@ -3,25 +3,9 @@
 use super::Pass;
 use crate::container::directory::BLOCK_COLS;
 use crate::error::Error;
-use crate::kernels::codes::{TILE, encode_all};
-use crate::kernels::{Codes, Input, Product, Step, Task, for_each_row, matmul};
+use crate::kernels::codes::{TILE, encode};
+use crate::kernels::{Codes, Input, Product, Step, for_each_row, matmul};
 use core::sync::atomic::Ordering;
-
-struct Encode<'a> {
-    x: &'a [f32],
-    cols: usize,
-    codes: &'a mut [i16],
-    steps: &'a mut [Step],
-}
-
-impl Task for Encode<'_> {
-    type Out = bool;
-
-    #[inline(always)]
-    fn run<V: crate::kernels::Lanes>(self) -> bool {
-        encode_all(self.x, self.cols, self.codes, self.steps)
-    }
-}
 
 impl Pass<'_, '_> {
     /// `out = matrix * x + bias` for each of `products` and each of `tokens`, where all take the same `x`,
@@ -46,7 +30,7 @@ impl Pass<'_, '_> {
         for_each_row(self.workers, coded.div_ceil(TILE), codes_and_len, (&mut *steps, row), |tile, codes, steps| {
             let x = x.get(tile.wrapping_mul(row_len)..).unwrap_or(&[]);
             let x = x.get(..row_len).unwrap_or(x);
-            if !isa.run(Encode { x, cols, codes, steps }) {
+            if !encode(isa, x, cols, codes, steps) {
                 finite.store(false, Ordering::Relaxed);
             }
         });

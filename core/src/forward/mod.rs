@@ -10,7 +10,7 @@ mod linear;
 use crate::bytes::rows_mut;
 use crate::error::{Code, Error};
 use crate::kernels::{Isa, Product, Workers, for_each_row};
-use crate::kv_cache::KvCache;
+use crate::kv_cache::{CacheShape, KvCache};
 use crate::model::Model;
 use crate::ops::activation::finish_logits;
 use crate::ops::embed::embed;
@@ -25,8 +25,8 @@ pub(crate) struct Pass<'p, 'm> {
     pub model: &'p Model<'m>,
     pub isa: Isa,
     pub workers: &'p dyn Workers,
-    /// Positions the cache holds.
-    pub context: usize,
+    /// A layer of the cache.
+    pub cache: CacheShape,
     /// Regions of scores.
     pub score_parts: usize,
     /// Tokens of this pass.

@@ -1,5 +1,6 @@
 //! Activations as 16-bit codes per block of 32 columns (`SPEC.md`, 5.2).
 
+use super::{Isa, Lanes, Task};
 use crate::bytes::rows;
 use crate::container::directory::BLOCK_COLS;
 use bytemuck::{Pod, Zeroable};
@@ -9,9 +10,9 @@ use bytemuck::{Pod, Zeroable};
 pub const CODE_ORDER: [usize; 4] = [0, 2, 1, 3];
 
 /// Below this bit pattern, 2^-100, a block counts as zero.
-const LEAST_AMAX: u32 = 0x0d80_0000;
+pub const LEAST_AMAX: u32 = 0x0d80_0000;
 /// 1.5 * 2^23: adding it rounds to the nearest integer, ties to even, and leaves that integer in the low bits.
-const ROUNDER: f32 = 12_582_912.0;
+pub const ROUNDER: f32 = 12_582_912.0;
 
 /// Tokens whose codes stand side by side: a product of that many reads what it needs next at one place.
 pub const TILE: usize = 8;
@@ -67,7 +68,7 @@ pub struct Step {
 ///
 /// Gives `false` when a value is not finite.
 #[inline(always)]
-pub fn encode_all(x: &[f32], cols: usize, codes: &mut [i16], steps: &mut [Step]) -> bool {
+pub fn encode_all<V: Lanes>(x: &[f32], cols: usize, codes: &mut [i16], steps: &mut [Step]) -> bool {
     let mut finite = true;
     let tokens = x.len() / cols.max(1);
     let whole = tokens.wrapping_sub(tokens % TILE);
@@ -76,27 +77,27 @@ pub fn encode_all(x: &[f32], cols: usize, codes: &mut [i16], steps: &mut [Step])
         let (lane, width) = if token < whole { (token % TILE, TILE) } else { (0, 1) };
         let mut at = token.wrapping_sub(lane).wrapping_mul(cols.div_ceil(BLOCK_COLS));
         for x in x.chunks(BLOCK_COLS) {
-            let mut natural = [0; BLOCK_COLS];
-            let step = match x.first_chunk::<BLOCK_COLS>() {
-                Some(whole) => encode_block(whole, &mut natural),
-                None => encode_block(x, &mut natural),
+            let mut block = [0; BLOCK_COLS];
+            let step = match x.first_chunk() {
+                Some(whole) => V::encode_block(whole, &mut block),
+                None => {
+                    let mut filled = [0.0; BLOCK_COLS];
+                    filled.iter_mut().zip(x).for_each(|(to, from)| *to = *from);
+                    V::encode_block(&filled, &mut block)
+                }
             };
             finite &= step.d.is_finite();
             if let Some(to) = steps.get_mut(at.wrapping_add(lane)) {
                 *to = step;
             }
-            for columns in natural.as_chunks_mut::<4>().0 {
-                let [c0, c1, c2, c3] = *columns;
-                *columns = [c0, c2, c1, c3];
-            }
             let to = pairs.get_mut(at.wrapping_mul(BLOCK_COLS / 2).wrapping_add(lane)..).unwrap_or(&mut []);
             if width > 1 {
-                for (to, pair) in to.iter_mut().step_by(TILE).zip(natural.as_chunks().0) {
+                for (to, pair) in to.iter_mut().step_by(TILE).zip(block.as_chunks().0) {
                     *to = *pair;
                 }
             } else if let Some(to) = to.as_flattened_mut().first_chunk_mut() {
                 // A token alone has its pairs one behind the other.
-                *to = natural;
+                *to = block;
             }
             at = at.wrapping_add(width);
         }
@@ -104,10 +105,45 @@ pub fn encode_all(x: &[f32], cols: usize, codes: &mut [i16], steps: &mut [Step])
     finite
 }
 
-/// The codes of at most 32 columns in their order; those of columns that are not there stay as they are.
+/// The bits of the largest magnitude.
+#[inline(always)]
+pub fn amax(x: &[f32]) -> u32 {
+    x.iter().fold(0u32, |amax, v| amax.max(v.to_bits() & 0x7fff_ffff))
+}
+
+/// The integer nearest to `x`, ties to even, of which the lower bits count: right for |x| up to 2^21.
+#[inline(always)]
+pub fn nearest(x: f32) -> u32 {
+    (x + ROUNDER).to_bits()
+}
+
+/// [`encode_all`] for an instruction set.
+struct Encode<'a> {
+    x: &'a [f32],
+    cols: usize,
+    codes: &'a mut [i16],
+    steps: &'a mut [Step],
+}
+
+impl Task for Encode<'_> {
+    type Out = bool;
+
+    #[inline(always)]
+    fn run<V: Lanes>(self) -> bool {
+        encode_all::<V>(self.x, self.cols, self.codes, self.steps)
+    }
+}
+
+/// Fills the codes and steps of `x`, `[tokens, cols]`. Gives `false` when a value is not finite.
+#[cfg_attr(target_arch = "wasm32", inline(never))]
+pub fn encode(isa: Isa, x: &[f32], cols: usize, codes: &mut [i16], steps: &mut [Step]) -> bool {
+    isa.run(Encode { x, cols, codes, steps })
+}
+
+/// [`Lanes::encode_block`] in portable code.
 #[cfg_attr(not(target_arch = "wasm32"), inline(always))]
-fn encode_block(x: &[f32], codes: &mut [i16; BLOCK_COLS]) -> Step {
-    let amax = x.iter().fold(0u32, |amax, v| amax.max(v.to_bits() & 0x7fff_ffff));
+pub(super) fn encode_block(x: &[f32; BLOCK_COLS], codes: &mut [i16; BLOCK_COLS]) -> Step {
+    let amax = amax(x);
     if amax < LEAST_AMAX {
         return Step { d: 0.0, sum: 0 };
     }
@@ -115,7 +151,11 @@ fn encode_block(x: &[f32], codes: &mut [i16; BLOCK_COLS]) -> Step {
     let d = f32::from_bits(amax) / 32767.0;
     // |x / d| is at most 32767.004, so no code leaves -32767..=32767.
     for (code, x) in codes.iter_mut().zip(x) {
-        *code = (x / d + ROUNDER).to_bits() as i16;
+        *code = nearest(x / d) as i16;
+    }
+    for columns in codes.as_chunks_mut::<4>().0 {
+        let [c0, c1, c2, c3] = *columns;
+        *columns = [c0, c2, c1, c3];
     }
     Step { d, sum: codes.iter().fold(0i32, |sum, &code| sum.wrapping_add(i32::from(code))) }
 }
@@ -130,7 +170,7 @@ mod tests {
     fn one(x: &[f32]) -> (Vec<i16>, Vec<Step>, bool) {
         let blocks = x.len().div_ceil(32);
         let (mut codes, mut steps) = (vec![7; blocks * 32], vec![Step { d: 7.0, sum: 7 }; blocks]);
-        let finite = encode_all(x, x.len(), &mut codes, &mut steps);
+        let finite = encode(Isa::Scalar, x, x.len(), &mut codes, &mut steps);
         (codes, steps, finite)
     }
 

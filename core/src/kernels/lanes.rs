@@ -4,7 +4,9 @@
 //! Where each element stands alone, the width of a vector changes no bit, and a backend takes the one that suits it. Sums
 //! always have sixteen accumulators (`SPEC.md`, 5.1), in however many vectors.
 
+use super::codes::{Step, encode_block};
 use crate::bytes::rows;
+use crate::container::directory::BLOCK_COLS;
 
 /// Accumulators of every sum.
 pub const LANES: usize = 16;
@@ -18,6 +20,13 @@ pub struct Places {
     pub len: usize,
     /// From one row to the next.
     pub stride: usize,
+}
+
+/// What [`Lanes::map`] does to each vector. A trait rather than a closure, which may stay outside of what is compiled for an
+/// instruction set and then costs a call for each operation.
+pub trait Op<V> {
+    /// The new `x`. Should be `#[inline(always)]`.
+    fn of(&mut self, x: V, y: V) -> V;
 }
 
 /// A vector of `WIDTH` floats.
@@ -69,20 +78,19 @@ pub trait Lanes: Copy {
         }
     }
 
-    /// Applies `f` to each vector of `x` and `y` at the same place, and to what is left of them at the end.
+    /// `x = op(x, y)`, vector after vector and for what is left of them at the end; +0.0 stands for a `y` that is not there.
     #[inline(always)]
-    fn map2(x: &mut [f32], y: &[f32], mut f: impl FnMut(Self, Self) -> Self) {
-        for (x, y) in x.chunks_mut(Self::WIDTH).zip(y.chunks(Self::WIDTH)) {
-            f(Self::load(x), Self::load(y)).store(x);
+    fn map(x: &mut [f32], y: &[f32], op: &mut impl Op<Self>) {
+        let mut y = y.chunks(Self::WIDTH);
+        for x in x.chunks_mut(Self::WIDTH) {
+            op.of(Self::load(x), Self::load(y.next().unwrap_or(&[]))).store(x);
         }
     }
 
-    /// The same of `x` alone.
+    /// The activation codes of a block in [`CODE_ORDER`](super::codes::CODE_ORDER), which were 0, and their step.
     #[inline(always)]
-    fn map(x: &mut [f32], mut f: impl FnMut(Self) -> Self) {
-        for x in x.chunks_mut(Self::WIDTH) {
-            f(Self::load(x)).store(x);
-        }
+    fn encode_block(x: &[f32; BLOCK_COLS], codes: &mut [i16; BLOCK_COLS]) -> Step {
+        encode_block(x, codes)
     }
 
     /// +0.0 in every lane.

@@ -25,7 +25,7 @@ mod x86_64;
 
 pub use codes::{Codes, Step};
 pub use dispatch::{Isa, Task};
-pub use lanes::{LANES, Lanes, Places};
+pub use lanes::{LANES, Lanes, Op, Places};
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 pub(crate) use wasm32::sqrt;
 pub use workers::{Columns, Serial, Workers, for_each_row, for_each_row_in_space, share};
@@ -33,7 +33,7 @@ pub use workers::{Columns, Serial, Workers, for_each_row, for_each_row_in_space,
 pub use x86_64::avx2::Avx2;
 
 use crate::container::DType;
-use crate::container::directory::GROUP_ROWS;
+use crate::container::directory::{BLOCK_COLS, GROUP_ROWS};
 use crate::error::{Code, Error};
 use crate::model::{Linear, Matrix};
 use core::ops::Range;
@@ -45,6 +45,8 @@ pub(crate) struct Quantised<'a> {
     dtype: DType,
     /// Column blocks of a row.
     blocks: usize,
+    /// Blocks from one row group to the next.
+    stride: usize,
     group_bytes: usize,
     group_scales: usize,
     data: &'a [u8],
@@ -55,7 +57,7 @@ impl<'a> Quantised<'a> {
     #[inline(always)]
     fn row_group(&self, index: usize) -> &'a [u8] {
         let len = self.blocks.saturating_mul(self.group_bytes);
-        let start = index.saturating_mul(len);
+        let start = index.saturating_mul(self.stride).saturating_mul(self.group_bytes);
         self.data.get(start..start.saturating_add(len)).unwrap_or(&[])
     }
 }
@@ -188,6 +190,35 @@ pub fn matmul(isa: Isa, workers: &dyn Workers, input: &Input<'_>, products: &[Pr
     Ok(())
 }
 
+/// A part of a matrix `[rows, cols]` in q8_0 groups.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CodeMatrix<'a> {
+    /// From its first group on.
+    pub data: &'a [u8],
+    /// Rows.
+    pub rows: usize,
+    /// Columns.
+    pub cols: usize,
+    /// Column blocks from one row group to the next.
+    pub stride: usize,
+}
+
+/// `out[t] = w * x[t]`, `[tokens, rows]`, in the calling thread: the products of attention, many and small.
+#[inline(never)]
+pub(crate) fn code_product(isa: Isa, w: &CodeMatrix<'_>, x: &Codes<'_>, tokens: usize, out: &mut [f32]) {
+    let dtype = DType::Q8_0;
+    let matrix = Quantised {
+        dtype,
+        blocks: w.cols.div_ceil(BLOCK_COLS),
+        stride: w.stride,
+        group_bytes: dtype.group_bytes(),
+        group_scales: dtype.group_scales(),
+        data: w.data,
+    };
+    let tile = Tile { out: &Shared::new(out), tokens, rows: w.rows, bias: None };
+    dispatch::matmul_quantised(isa, &matrix, x, &tile, 0..w.rows.div_ceil(GROUP_ROWS));
+}
+
 fn fits(input: &Input<'_>, linear: &Linear<'_>, out_len: usize) -> bool {
     let matrix = &linear.matrix;
     let times = |a: usize, b: usize| a.checked_mul(b);
@@ -221,6 +252,7 @@ fn run(isa: Isa, matrix: &Matrix<'_>, input: &Input<'_>, out: &Tile<'_>, groups:
             let w = Quantised {
                 dtype,
                 blocks: matrix.blocks(),
+                stride: matrix.blocks(),
                 group_bytes: dtype.group_bytes().max(1),
                 group_scales: dtype.group_scales(),
                 data: matrix.data,

@@ -14,7 +14,7 @@
 
 use super::codes::{Codes, Step, TILE};
 use super::{Quantised, Tile};
-use crate::bytes::rows;
+use crate::bytes::{part, rows};
 use crate::container::DType;
 use crate::container::directory::{BLOCK_COLS, GROUP_ROWS};
 use core::ops::Range;
@@ -187,6 +187,51 @@ fn tiles<R: Rows, const N: usize, const P: usize>(
     }
 }
 
+/// Row group `group` of 8-bit codes for the `N` tokens from `first` on, each a tile of its own: what a weight vector is
+/// taken apart for serves them all.
+#[inline(always)]
+fn few<R: Rows, const N: usize>(
+    w: &Quantised<'_>,
+    x: &Codes<'_>,
+    out: &Tile<'_>,
+    first: usize,
+    at: usize,
+    group: usize,
+) {
+    let pairs = bytemuck::try_cast_slice::<i16, Pairs<1, 1>>(x.codes).unwrap_or(&[]);
+    let (mut inputs, mut steps) = ([[].as_slice(); N], [[].as_slice(); N]);
+    for (i, (input, step)) in inputs.iter_mut().zip(&mut steps).enumerate() {
+        let start = at.wrapping_add(i).wrapping_mul(w.blocks);
+        // All of one length, so that the loop need not ask for each.
+        (*input, *step) = (part(pairs, start, w.blocks), part(x.steps, start, w.blocks));
+        if input.len() != w.blocks || step.len() != w.blocks {
+            return;
+        }
+    }
+    let mut acc = [R::zero(); N];
+    for (block, group) in w.row_group(group).as_chunks::<{ SCALES + BYTES }>().0.iter().enumerate() {
+        let Some((d, packed)) = group.split_first_chunk() else { break };
+        let d = R::f16(d);
+        let mut sums = [R::splat(0); N];
+        for (vector, weights) in packed.as_chunks::<{ 4 * GROUP_ROWS }>().0.iter().enumerate() {
+            let weights = R::load(weights);
+            let (low, high) = (weights.low_bytes(), weights.high_bytes());
+            for (sums, input) in sums.iter_mut().zip(inputs) {
+                let Some([[[even]], [[odd]]]) = input.get(block).and_then(|x| x.as_chunks::<2>().0.get(vector)) else {
+                    break;
+                };
+                *sums = high.dot(low.dot(*sums, *even), *odd);
+            }
+        }
+        for ((acc, step), sums) in acc.iter_mut().zip(steps).zip(sums) {
+            *acc = R::accumulate(*acc, d, step.get(block).map_or(0.0, |step| step.d), sums);
+        }
+    }
+    for (i, acc) in acc.into_iter().enumerate() {
+        out.put(first.wrapping_add(i), group, &R::store(acc));
+    }
+}
+
 /// out[t][r] = row r of the matrix times token t, for the rows of `groups`; `N` tokens of a tile of `N * P` at a time.
 #[inline(always)]
 pub(super) fn matmul_quantised<R: Rows, const N: usize, const P: usize>(
@@ -199,6 +244,25 @@ pub(super) fn matmul_quantised<R: Rows, const N: usize, const P: usize>(
     let (whole, rest) = x.split(out.tokens, w.blocks);
     for group in groups {
         tiles::<R, N, P>(w, &whole, out, 0, group);
-        tiles::<R, 1, 1>(w, &rest, out, out.tokens.wrapping_sub(out.tokens % TILE), group);
+        let left = out.tokens % TILE;
+        let first = out.tokens.wrapping_sub(left);
+        if left == 1 || w.dtype != DType::Q8_0 {
+            tiles::<R, 1, 1>(w, &rest, out, first, group);
+            continue;
+        }
+        let mut at = 0usize;
+        while at < left {
+            let token = first.wrapping_add(at);
+            match left.wrapping_sub(at) {
+                1 => few::<R, 1>(w, &rest, out, token, at, group),
+                2 | 4 => few::<R, 2>(w, &rest, out, token, at, group),
+                _ => few::<R, 3>(w, &rest, out, token, at, group),
+            }
+            at = at.wrapping_add(match left.wrapping_sub(at) {
+                1 => 1,
+                2 | 4 => 2,
+                _ => 3,
+            });
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The gated activations, and the soft cap and divisor of the logits.
 
 use super::math::{softcap, times_sigmoid};
-use crate::kernels::{Isa, Lanes, Task};
+use crate::kernels::{Isa, Lanes, Op, Task};
 use crate::model::Activation;
 
 /// 2 * sqrt(2 / pi): twice the inner factor of GELU's tanh form.
@@ -14,25 +14,27 @@ struct Gated<'a> {
     activation: Activation,
 }
 
-#[inline(always)]
-fn gated<V: Lanes>(activation: Activation, gate: V, up: V) -> V {
-    let argument = match activation {
-        Activation::Silu => gate,
-        // 0.5 * (1 + tanh(u)) = 1 / (1 + exp(-2u)), without the cancellation.
-        Activation::GeluTanh => {
-            let cube = gate.mul(gate).mul(gate);
-            gate.add(cube.mul(V::splat(GELU_CUBE))).mul(V::splat(GELU_FACTOR))
-        }
-    };
-    times_sigmoid(gate, argument).mul(up)
+impl<V: Lanes> Op<V> for Activation {
+    #[inline(always)]
+    fn of(&mut self, gate: V, up: V) -> V {
+        let argument = match self {
+            Self::Silu => gate,
+            // 0.5 * (1 + tanh(u)) = 1 / (1 + exp(-2u)), without the cancellation.
+            Self::GeluTanh => {
+                let cube = gate.mul(gate).mul(gate);
+                gate.add(cube.mul(V::splat(GELU_CUBE))).mul(V::splat(GELU_FACTOR))
+            }
+        };
+        times_sigmoid(gate, argument).mul(up)
+    }
 }
 
 impl Task for Gated<'_> {
     type Out = ();
 
     #[inline(always)]
-    fn run<V: Lanes>(self) {
-        V::map2(self.gate, self.up, |gate: V, up| gated(self.activation, gate, up));
+    fn run<V: Lanes>(mut self) {
+        V::map(self.gate, self.up, &mut self.activation);
     }
 }
 
@@ -52,18 +54,30 @@ impl Task for Logits<'_> {
 
     #[inline(always)]
     fn run<V: Lanes>(self) -> bool {
-        let mut zeros = V::zero();
-        V::map(self.logits, |mut value: V| {
-            if self.divisor != 1.0 {
-                value = value.div(V::splat(self.divisor));
-            }
-            if self.cap != 0.0 {
-                value = softcap(value, V::splat(self.cap));
-            }
-            zeros = zeros.add(value.mul(V::zero()));
-            value
-        });
-        zeros.is_zero()
+        let mut finish = Finish { divisor: self.divisor, cap: self.cap, zeros: V::zero() };
+        V::map(self.logits, &[], &mut finish);
+        finish.zeros.is_zero()
+    }
+}
+
+struct Finish<V> {
+    divisor: f32,
+    cap: f32,
+    /// Zero times a finite value is a zero, times anything else NaN.
+    zeros: V,
+}
+
+impl<V: Lanes> Op<V> for Finish<V> {
+    #[inline(always)]
+    fn of(&mut self, mut value: V, _: V) -> V {
+        if self.divisor != 1.0 {
+            value = value.div(V::splat(self.divisor));
+        }
+        if self.cap != 0.0 {
+            value = softcap(value, V::splat(self.cap));
+        }
+        self.zeros = self.zeros.add(value.mul(V::zero()));
+        value
     }
 }
 

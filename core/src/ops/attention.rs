@@ -1,8 +1,8 @@
 //! Attention of the query heads that share a key head, for one position.
 
 use super::math::{exp, softcap};
-use crate::bytes::rows_mut;
-use crate::kernels::{Isa, LANES, Lanes, Places, Task};
+use crate::bytes::{part_mut, rows_mut};
+use crate::kernels::{Isa, LANES, Lanes, Op, Places, Task};
 
 /// Positions whose keys or values are visited by all heads before the next: they stay in the first cache.
 const TILE: usize = 64;
@@ -83,15 +83,9 @@ impl Task for Attend<'_> {
     }
 }
 
-/// `x[start..start + len]`; empty where that is no range of it.
-#[cfg_attr(target_arch = "wasm32", inline(never))]
-fn part_mut(x: &mut [f32], start: usize, len: usize) -> &mut [f32] {
-    x.get_mut(start..start.wrapping_add(len)).unwrap_or(&mut [])
-}
-
 /// `scores = exp(scores - max)`, after the scale and the soft cap.
 #[inline(always)]
-fn softmax<V: Lanes>(scores: &mut [f32], scale: f32, cap: f32) -> bool {
+pub(super) fn softmax<V: Lanes>(scores: &mut [f32], scale: f32, cap: f32) -> bool {
     let mut max = f32::NEG_INFINITY;
     let mut maxima = V::splat(max);
     let mut zeros = V::zero();
@@ -113,8 +107,19 @@ fn softmax<V: Lanes>(scores: &mut [f32], scale: f32, cap: f32) -> bool {
     maxima.store(&mut lanes);
     max = lanes.iter().fold(max, |max, value| if *value > max { *value } else { max });
     let max = V::splat(max);
-    V::map(scores, |s: V| exp(s.sub(max)));
+    V::map(scores, &[], &mut ExpLess { max });
     zeros.is_zero()
+}
+
+struct ExpLess<V> {
+    max: V,
+}
+
+impl<V: Lanes> Op<V> for ExpLess<V> {
+    #[inline(always)]
+    fn of(&mut self, s: V, _: V) -> V {
+        exp(s.sub(self.max))
+    }
 }
 
 /// `out[d] = out[d] + scores[t] * values[t][d]`, t ascending.

@@ -98,17 +98,26 @@ pub fn sin_cos(x: f32) -> (f32, f32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::{Isa, LANES, Task};
+    use crate::kernels::{Isa, LANES, Op, Task};
     use core::f32::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 
     struct Exp([f32; LANES]);
+
+    struct OfX;
+
+    impl<V: Lanes> Op<V> for OfX {
+        #[inline(always)]
+        fn of(&mut self, x: V, _: V) -> V {
+            exp(x)
+        }
+    }
 
     impl Task for Exp {
         type Out = [f32; LANES];
         #[inline(always)]
         fn run<V: Lanes>(self) -> [f32; LANES] {
             let mut out = self.0;
-            V::map(&mut out, |x: V| exp(x));
+            V::map(&mut out, &[], &mut OfX);
             out
         }
     }

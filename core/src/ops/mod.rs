@@ -3,6 +3,7 @@
 
 pub mod activation;
 pub mod attention;
+pub(crate) mod code_attention;
 pub mod embed;
 pub mod math;
 pub mod residual;

@@ -1,6 +1,6 @@
 //! The residual stream, and the check that it stays finite.
 
-use crate::kernels::{Isa, Lanes, Task};
+use crate::kernels::{Isa, Lanes, Op, Task};
 
 struct AddScaled<'a> {
     x: &'a mut [f32],
@@ -13,15 +13,24 @@ impl Task for AddScaled<'_> {
 
     #[inline(always)]
     fn run<V: Lanes>(self) -> bool {
-        let scale = V::splat(self.scale);
-        // Zero times a finite value is a zero, times anything else NaN.
-        let mut zeros = V::zero();
-        V::map2(self.x, self.branch, |x: V, branch| {
-            let sum = x.add(branch.mul(scale));
-            zeros = zeros.add(sum.mul(V::zero()));
-            sum
-        });
-        zeros.is_zero()
+        let mut add = Add { scale: V::splat(self.scale), zeros: V::zero() };
+        V::map(self.x, self.branch, &mut add);
+        add.zeros.is_zero()
+    }
+}
+
+struct Add<V> {
+    scale: V,
+    /// Zero times a finite value is a zero, times anything else NaN.
+    zeros: V,
+}
+
+impl<V: Lanes> Op<V> for Add<V> {
+    #[inline(always)]
+    fn of(&mut self, x: V, branch: V) -> V {
+        let sum = x.add(branch.mul(self.scale));
+        self.zeros = self.zeros.add(sum.mul(V::zero()));
+        sum
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::math::sqrt;
 use crate::bytes::rows_mut;
-use crate::kernels::{Isa, Lanes, Task};
+use crate::kernels::{Isa, Lanes, Op, Task};
 
 struct RmsNorm<'a> {
     x: &'a mut [f32],
@@ -17,8 +17,18 @@ impl Task for RmsNorm<'_> {
     fn run<V: Lanes>(self) {
         let mean = V::dot16(self.x, self.x) / self.x.len() as f32;
         let factor = 1.0 / sqrt(mean + self.epsilon);
-        let factor = V::splat(factor);
-        V::map2(self.x, self.weight, |x: V, weight| x.mul(factor).mul(weight));
+        V::map(self.x, self.weight, &mut Scale { factor: V::splat(factor) });
+    }
+}
+
+struct Scale<V> {
+    factor: V,
+}
+
+impl<V: Lanes> Op<V> for Scale<V> {
+    #[inline(always)]
+    fn of(&mut self, x: V, weight: V) -> V {
+        x.mul(self.factor).mul(weight)
     }
 }
 

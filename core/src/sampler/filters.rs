@@ -9,7 +9,7 @@ use super::config::{SamplerConfig, StageOrder};
 use super::exp::{LEAST, exp};
 use super::scores::{RUN, Scores};
 use super::{Choice, Cut};
-use crate::kernels::{Isa, Lanes, Task};
+use crate::kernels::{Isa, Lanes, Op, Task};
 use crate::ops;
 use libm::log;
 
@@ -80,13 +80,32 @@ impl Task for Rest<'_> {
                 let listed = (score > edge) | (score == edge) & (id <= edge_id);
                 *log = if listed { ops::math::LEAST } else { ((score - best) * scale) as f32 };
             }
-            V::map(&mut logs, |log: V| log.max(V::splat(ops::math::LEAST)));
+            V::map(&mut logs, &[], &mut NoLess);
             let mut weights = logs;
-            V::map(&mut weights, |log: V| ops::math::exp(log));
+            V::map(&mut weights, &[], &mut Exp);
             mass.total += f64::from(V::sum16(&weights));
             mass.log_total += f64::from(V::dot16(&weights, &logs));
         }
         mass
+    }
+}
+
+/// Not below what `exp` takes.
+struct NoLess;
+
+impl<V: Lanes> Op<V> for NoLess {
+    #[inline(always)]
+    fn of(&mut self, log: V, _: V) -> V {
+        log.max(V::splat(ops::math::LEAST))
+    }
+}
+
+struct Exp;
+
+impl<V: Lanes> Op<V> for Exp {
+    #[inline(always)]
+    fn of(&mut self, log: V, _: V) -> V {
+        ops::math::exp(log)
     }
 }
 

@@ -74,7 +74,7 @@ impl<'a> Session<'a> {
             model: &self.model,
             isa: self.isa,
             workers,
-            context: self.plan.context,
+            cache: self.plan.cache(&self.model),
             score_parts: self.plan.workers,
             tokens: 0,
             position: self.kv_len,
@@ -159,7 +159,7 @@ impl<'a> Session<'a> {
         self.kv_len = 0;
     }
 
-    /// The whole key and value caches, `[layer, kv_head, context, head_dim]`, for diagnostics.
+    /// The whole key and value caches, for diagnostics: of f32, `[layer, kv_head, context, head_dim]`.
     pub fn caches(&self) -> (&[f32], &[f32]) {
         self.cache.raw()
     }

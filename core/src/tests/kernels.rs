@@ -2,7 +2,7 @@
 
 use super::build::{Random, matrix};
 use crate::container::DType;
-use crate::kernels::codes::encode_all;
+use crate::kernels::codes::encode;
 use crate::kernels::{Codes, Input, Isa, Product, Serial, Step, matmul};
 use crate::model::{Activation, Linear, Matrix};
 use crate::ops::activation::{finish_logits, gate};
@@ -42,7 +42,7 @@ fn inputs(x: Vec<f32>, tokens: usize, cols: usize) -> Inputs {
     // The codes of a session begin at a multiple of 64; a vector of i16 promises less.
     let mut codes = vec![0i16; tokens * blocks * 32];
     let mut steps = vec![Step { d: 0.0, sum: 0 }; tokens * blocks];
-    assert!(encode_all(&x, cols, &mut codes, &mut steps));
+    assert!(encode(Isa::Scalar, &x, cols, &mut codes, &mut steps));
     Inputs { x, codes, steps }
 }
 

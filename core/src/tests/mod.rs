@@ -4,5 +4,5 @@ pub mod build;
 mod container;
 mod kernels;
 mod malformed;
-mod naive;
+pub mod naive;
 mod session;

@@ -2,6 +2,7 @@
 
 use crate::container::DType;
 use crate::kernels::f16::f16_to_f32;
+use crate::kv_cache::KvType;
 use crate::model::config::{Config, QkNorm};
 use crate::model::tensors::Role;
 use crate::model::{Activation, Linear, Matrix, Model};
@@ -59,8 +60,25 @@ fn cap(x: f64, cap: f32) -> f64 {
     if cap == 0.0 { x } else { (x / f64::from(cap)).tanh() * f64::from(cap) }
 }
 
+/// The f16 nearest to a value that is not negative, ties to even.
+fn half(x: f64) -> f64 {
+    let step = (x.max(1e-30).log2().floor().max(-14.0) - 10.0).exp2();
+    (x / step).round_ties_even() * step
+}
+
+/// What a cache of codes keeps of keys, with a scale for each 32, or of values, with one for each head.
+fn coded(x: &[f64], head_dim: usize, block: usize, step: fn(f64) -> f64) -> Vec<f64> {
+    x.chunks(head_dim)
+        .flat_map(|head| head.chunks(block))
+        .flat_map(|block| {
+            let d = step(block.iter().fold(0.0f64, |m, v| m.max(v.abs())) / 127.0);
+            block.iter().map(move |v| if d == 0.0 { 0.0 } else { (v / d).round_ties_even().clamp(-127.0, 127.0) * d })
+        })
+        .collect()
+}
+
 /// Logits of each position.
-pub fn logits(model: &Model<'_>, ids: &[u32]) -> Vec<Vec<f64>> {
+pub fn logits(model: &Model<'_>, kv_type: KvType, ids: &[u32]) -> Vec<Vec<f64>> {
     let c: &Config = &model.config;
     let (d, eps) = (c.head_dim, c.rms_norm_epsilon);
     let mut keys: Vec<Vec<Vec<f64>>> = vec![vec![]; c.layer_count];
@@ -98,8 +116,13 @@ pub fn logits(model: &Model<'_>, ids: &[u32]) -> Vec<Vec<f64>> {
                     }
                 }
             }
-            keys[i].push(k);
-            values[i].push(v);
+            if kv_type == KvType::Q8_0 {
+                keys[i].push(coded(&k, d, 32, half));
+                values[i].push(coded(&v, d, d, |d| d));
+            } else {
+                keys[i].push(k);
+                values[i].push(v);
+            }
             let window = model.window(i);
             let first = if window == 0 { 0 } else { (pos + 1).saturating_sub(window) };
             let mut attended = vec![];

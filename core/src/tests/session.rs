@@ -5,6 +5,7 @@ use super::naive;
 use crate::container::DType;
 use crate::error::Code;
 use crate::kernels::{Isa, Serial};
+use crate::kv_cache::KvType;
 use crate::memory::Block64;
 use crate::model::config::{biases, norms};
 use crate::model::{Activation, Model, QkNorm};
@@ -29,10 +30,15 @@ fn bits(logits: &[f32]) -> Vec<u32> {
     logits.iter().map(|v| v.to_bits()).collect()
 }
 
+/// A plan of 64 positions.
+fn plan(model: &Model<'_>, kv_type: KvType, batch: usize) -> Plan {
+    Plan::new(model, 64, batch).unwrap().for_cache(model, kv_type).unwrap()
+}
+
 /// Logits of each position, token by token.
-fn stepwise(file: &Aligned, ids: &[u32]) -> Vec<Vec<u32>> {
+fn stepwise(file: &Aligned, kv_type: KvType, ids: &[u32]) -> Vec<Vec<u32>> {
     let model = Model::parse(file.bytes()).unwrap();
-    let plan = Plan::new(&model, 64, 1).unwrap();
+    let plan = plan(&model, kv_type, 1);
     let mut memory = memory(&plan);
     let mut session = Session::new(&model, plan, &mut memory, Isa::Scalar).unwrap();
     ids.iter().map(|&id| bits(session.step(id, &Serial).unwrap())).collect()
@@ -86,20 +92,27 @@ fn variants() -> Vec<Builder> {
 
 #[test]
 fn every_variant_and_dtype_is_close_to_the_naive_decoder() {
-    let prompt = ids(9, 4);
     for (i, builder) in variants().into_iter().enumerate() {
-        for dtype in DTYPES {
+        // A cache of codes: more positions than it has in a block.
+        let coded = (DType::F32, KvType::Q8_0, ids(37, 4));
+        for (dtype, kv_type, prompt) in DTYPES.map(|dtype| (dtype, KvType::F32, ids(9, 4))).into_iter().chain([coded]) {
             let file = builder.clone().dtype(dtype).build();
             let model = Model::parse(file.bytes()).unwrap();
-            let exact = naive::logits(&model, &prompt);
+            let exact = naive::logits(&model, kv_type, &prompt);
             let largest = exact.iter().flatten().fold(1.0f64, |m, v| m.max(v.abs()));
-            // 16-bit activation codes cost about 2^-16 of a block's largest value.
-            let tolerance = if dtype == DType::F32 { 3e-6 } else { 1e-3 } * largest;
-            for (pos, (got, exact)) in stepwise(&file, &prompt).iter().zip(&exact).enumerate() {
+            let tolerance = match (dtype, kv_type) {
+                // Now and then a code of the cache is the other neighbour of a middle: one of 127 steps.
+                (_, KvType::Q8_0) => 1e-2,
+                (DType::F32, _) => 3e-6,
+                // 16-bit activation codes cost about 2^-16 of a block's largest value.
+                _ => 1e-3,
+            } * largest;
+            for (pos, (got, exact)) in stepwise(&file, kv_type, &prompt).iter().zip(&exact).enumerate() {
                 for (id, (got, exact)) in got.iter().zip(exact).enumerate() {
                     let got = f64::from(f32::from_bits(*got));
                     let error = (got - exact).abs();
-                    assert!(error <= tolerance, "variant {i} {dtype:?} position {pos} id {id}: {got} for {exact}");
+                    let what = format_args!("variant {i} {dtype:?} {kv_type:?} position {pos} id {id}");
+                    assert!(error <= tolerance, "{what}: {got} for {exact}");
                 }
             }
         }
@@ -108,7 +121,7 @@ fn every_variant_and_dtype_is_close_to_the_naive_decoder() {
 
 #[test]
 fn batches_give_the_bits_of_single_tokens() {
-    let prompt = ids(23, 5);
+    let prompt = ids(43, 5);
     let last = variants().len() - 1;
     for (i, builder) in variants().into_iter().enumerate() {
         for dtype in DTYPES {
@@ -117,14 +130,16 @@ fn batches_give_the_bits_of_single_tokens() {
                 continue;
             }
             let file = builder.clone().dtype(dtype).build();
-            let single = stepwise(&file, &prompt);
             let model = Model::parse(file.bytes()).unwrap();
-            for batch in [1, 2, 3, 8, 17, 64] {
-                let plan = Plan::new(&model, 64, batch).unwrap();
-                let mut memory = memory(&plan);
-                let mut session = Session::new(&model, plan, &mut memory, Isa::Scalar).unwrap();
-                assert_eq!(bits(session.prefill(&prompt[..20], &Serial).unwrap()), single[19]);
-                assert_eq!(bits(session.prefill(&prompt[20..], &Serial).unwrap()), single[22]);
+            for kv_type in KvType::ALL {
+                let single = stepwise(&file, kv_type, &prompt);
+                for batch in [1, 2, 3, 8, 17, 64] {
+                    let plan = plan(&model, kv_type, batch);
+                    let mut memory = memory(&plan);
+                    let mut session = Session::new(&model, plan, &mut memory, Isa::Scalar).unwrap();
+                    assert_eq!(bits(session.prefill(&prompt[..20], &Serial).unwrap()), single[19]);
+                    assert_eq!(bits(session.prefill(&prompt[20..], &Serial).unwrap()), single[42]);
+                }
             }
         }
     }
@@ -161,20 +176,20 @@ fn five_and_ten_leave_fifteen_and_touch_nothing_beyond() {
 
 #[test]
 fn a_shortened_or_reset_sequence_gives_the_bits_of_a_cold_start() {
-    for dtype in DTYPES {
+    for (dtype, kv_type) in DTYPES.into_iter().flat_map(|dtype| KvType::ALL.map(|kv_type| (dtype, kv_type))) {
         let file = Builder::tiny().dtype(dtype).build();
         let model = Model::parse(file.bytes()).unwrap();
-        let plan = Plan::new(&model, 64, 4).unwrap();
+        let plan = plan(&model, kv_type, 4);
         let mut memory = memory(&plan);
         let mut session = Session::new(&model, plan, &mut memory, Isa::Scalar).unwrap();
-        let (first, second) = (ids(20, 7), ids(12, 8));
+        let (first, second) = (ids(45, 7), ids(12, 8));
         session.prefill(&first, &Serial).unwrap();
         session.truncate(11).unwrap();
         let mixed = [&first[..11], &second].concat();
-        assert_eq!(bits(session.prefill(&second, &Serial).unwrap()), stepwise(&file, &mixed)[22]);
+        assert_eq!(bits(session.prefill(&second, &Serial).unwrap()), stepwise(&file, kv_type, &mixed)[22]);
         session.reset();
         assert_eq!(session.kv_len(), 0);
-        assert_eq!(bits(session.prefill(&second, &Serial).unwrap()), stepwise(&file, &second)[11]);
+        assert_eq!(bits(session.prefill(&second, &Serial).unwrap()), stepwise(&file, kv_type, &second)[11]);
         assert_eq!(session.truncate(13).unwrap_err().code(), Code::TruncateLength);
     }
 }
@@ -184,14 +199,14 @@ fn a_shortened_or_reset_sequence_gives_the_bits_of_a_cold_start() {
 fn position_and_length_advance_with_every_token() {
     let file = Builder::tiny().build();
     // The same token three times: without an advancing position all keys would be equal and so all logits.
-    let same = stepwise(&file, &[5, 5, 5]);
+    let same = stepwise(&file, KvType::F32, &[5, 5, 5]);
     assert_ne!(same[0], same[1]);
     assert_ne!(same[1], same[2]);
     // The order of earlier tokens matters only through their positions.
-    let (ab, ba) = (stepwise(&file, &[3, 9, 4]), stepwise(&file, &[9, 3, 4]));
+    let (ab, ba) = (stepwise(&file, KvType::F32, &[3, 9, 4]), stepwise(&file, KvType::F32, &[9, 3, 4]));
     assert_ne!(ab[2], ba[2]);
     // Earlier tokens matter: the length was committed.
-    let (a, b) = (stepwise(&file, &[1, 4]), stepwise(&file, &[2, 4]));
+    let (a, b) = (stepwise(&file, KvType::F32, &[1, 4]), stepwise(&file, KvType::F32, &[2, 4]));
     assert_ne!(a[1], b[1]);
 }
 
@@ -258,6 +273,11 @@ fn plans_are_exact_and_checked() {
     assert_eq!(Plan::new(&model, 65, 1).unwrap_err().code(), Code::ContextExceeded);
     let plan = Plan::new(&model, 16, 4).unwrap().for_workers(3).unwrap();
     assert_eq!(plan.kv_bytes(), 2 * 2 * 16 * 20 * 4);
+    let coded = plan.for_cache(&model, KvType::Q8_0).unwrap();
+    // Keys: two row groups; values: one column block; a step for each position.
+    let head = 2 * model.config.head_dim.div_ceil(32) * 272 + model.config.head_dim.div_ceil(8) * 272 + 16 * 4;
+    assert_eq!(coded.kv_bytes(), model.config.layer_count * model.config.kv_head_count * head);
+    assert_eq!(coded.kv_bytes() + coded.logits_bytes() + coded.scratch_bytes(), coded.bytes());
     assert_eq!(plan.kv_bytes() + plan.logits_bytes() + plan.scratch_bytes(), plan.bytes());
     assert_eq!(plan.bytes() % 64, 0);
     let mut enough = memory(&plan);

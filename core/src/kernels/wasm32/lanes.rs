@@ -1,7 +1,7 @@
 //! Four floats in a register.
 
 use super::load;
-use crate::kernels::{LANES, Lanes};
+use crate::kernels::{LANES, Lanes, Op};
 use core::arch::wasm32::*;
 
 /// The lanes of 128-bit SIMD.
@@ -77,13 +77,12 @@ pub fn sqrt(x: f32) -> f32 {
     f32x4_extract_lane::<0>(f32x4_sqrt(f32x4_splat(x)))
 }
 
-/// Applies `f` to each vector of `x` and, while there are such, the one of `y` at the same place. Once for all operators:
-/// they are no part of the loops that take the time.
+/// [`Lanes::map`], once for all operators: they are no part of the loops that take the time.
 #[inline(never)]
-fn for_each(x: &mut [f32], mut y: &[f32], f: &mut dyn FnMut(SimdLanes, SimdLanes) -> SimdLanes) {
+fn for_each(x: &mut [f32], mut y: &[f32], op: &mut dyn Op<SimdLanes>) {
     for x in x.chunks_mut(SimdLanes::WIDTH) {
         let (first, rest) = y.split_at_checked(SimdLanes::WIDTH).unwrap_or((y, &[]));
-        f(SimdLanes::load(x), SimdLanes::load(first)).store(x);
+        op.of(SimdLanes::load(x), SimdLanes::load(first)).store(x);
         y = rest;
     }
 }
@@ -175,13 +174,8 @@ impl Lanes for SimdLanes {
     }
 
     #[inline(always)]
-    fn map2(x: &mut [f32], y: &[f32], mut f: impl FnMut(Self, Self) -> Self) {
-        for_each(x, y, &mut f);
-    }
-
-    #[inline(always)]
-    fn map(x: &mut [f32], mut f: impl FnMut(Self) -> Self) {
-        for_each(x, &[], &mut |x, _| f(x));
+    fn map(x: &mut [f32], y: &[f32], op: &mut impl Op<Self>) {
+        for_each(x, y, op);
     }
 
     #[inline(always)]

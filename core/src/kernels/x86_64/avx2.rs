@@ -4,12 +4,13 @@
 //! an [`Avx2`] leads to; so wherever an intrinsic runs, the CPU has it.
 #![allow(unsafe_code)]
 
-use super::super::codes::Codes;
+use super::super::codes::{Codes, LEAST_AMAX, ROUNDER, Step};
 use super::super::dispatch::Task;
 use super::super::floats;
 use super::super::lanes::{LANES, Lanes, Places, Sixteen};
 use super::super::rows::{self, Pairs, Rows};
 use super::super::{Floats, Quantised, Tile};
+use crate::container::directory::BLOCK_COLS;
 use core::arch::x86_64::*;
 use core::ops::Range;
 
@@ -28,13 +29,6 @@ impl Avx2 {
 #[derive(Clone, Copy)]
 struct Avx2Lanes(__m256, __m256);
 
-impl Avx2Lanes {
-    #[inline(always)]
-    fn zip(self, other: Self, f: impl Fn(__m256, __m256) -> __m256) -> Self {
-        Self(f(self.0, other.0), f(self.1, other.1))
-    }
-}
-
 impl Lanes for Avx2Lanes {
     const WIDTH: usize = LANES;
 
@@ -48,45 +42,48 @@ impl Lanes for Avx2Lanes {
     #[inline(always)]
     fn add(self, other: Self) -> Self {
         // SAFETY: see the head of this file.
-        self.zip(other, |a, b| unsafe { _mm256_add_ps(a, b) })
+        unsafe { Self(_mm256_add_ps(self.0, other.0), _mm256_add_ps(self.1, other.1)) }
     }
 
     #[inline(always)]
     fn sub(self, other: Self) -> Self {
         // SAFETY: see the head of this file.
-        self.zip(other, |a, b| unsafe { _mm256_sub_ps(a, b) })
+        unsafe { Self(_mm256_sub_ps(self.0, other.0), _mm256_sub_ps(self.1, other.1)) }
     }
 
     #[inline(always)]
     fn mul(self, other: Self) -> Self {
         // SAFETY: see the head of this file.
-        self.zip(other, |a, b| unsafe { _mm256_mul_ps(a, b) })
+        unsafe { Self(_mm256_mul_ps(self.0, other.0), _mm256_mul_ps(self.1, other.1)) }
     }
 
     #[inline(always)]
     fn div(self, other: Self) -> Self {
         // SAFETY: see the head of this file.
-        self.zip(other, |a, b| unsafe { _mm256_div_ps(a, b) })
+        unsafe { Self(_mm256_div_ps(self.0, other.0), _mm256_div_ps(self.1, other.1)) }
     }
 
     #[inline(always)]
     fn max(self, other: Self) -> Self {
         // maxps gives the second operand where the first is not greater, NaN included.
         // SAFETY: see the head of this file.
-        self.zip(other, |a, b| unsafe { _mm256_max_ps(a, b) })
+        unsafe { Self(_mm256_max_ps(self.0, other.0), _mm256_max_ps(self.1, other.1)) }
     }
 
     #[inline(always)]
     fn min(self, other: Self) -> Self {
         // SAFETY: see the head of this file.
-        self.zip(other, |a, b| unsafe { _mm256_min_ps(a, b) })
+        unsafe { Self(_mm256_min_ps(self.0, other.0), _mm256_min_ps(self.1, other.1)) }
     }
 
     #[inline(always)]
     fn shift_to_exponent(self) -> Self {
         // SAFETY: see the head of this file.
-        let shift = |a| unsafe { _mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_castps_si256(a))) };
-        Self(shift(self.0), shift(self.1))
+        unsafe {
+            let (low, high) = (_mm256_castps_si256(self.0), _mm256_castps_si256(self.1));
+            let (low, high) = (_mm256_slli_epi32::<23>(low), _mm256_slli_epi32::<23>(high));
+            Self(_mm256_castsi256_ps(low), _mm256_castsi256_ps(high))
+        }
     }
 
     #[inline(always)]
@@ -107,6 +104,47 @@ impl Lanes for Avx2Lanes {
     #[inline(always)]
     fn sum16(terms: &[f32]) -> f32 {
         Self::sum_of(terms)
+    }
+
+    #[inline(always)]
+    fn encode_block(x: &[f32; BLOCK_COLS], codes: &mut [i16; BLOCK_COLS]) -> Step {
+        // SAFETY: 32 floats can be read from `x` and 32 codes written to `codes`, of any alignment. See the head of this file.
+        unsafe {
+            let x = x.as_ptr();
+            let x =
+                [_mm256_loadu_ps(x), _mm256_loadu_ps(x.add(8)), _mm256_loadu_ps(x.add(16)), _mm256_loadu_ps(x.add(24))];
+            let mut by8 = _mm256_setzero_si256();
+            for x in x {
+                let magnitude = _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x7fff_ffff));
+                by8 = _mm256_max_epu32(by8, magnitude);
+            }
+            let by4 = _mm_max_epu32(_mm256_castsi256_si128(by8), _mm256_extracti128_si256::<1>(by8));
+            let by2 = _mm_max_epu32(by4, _mm_shuffle_epi32::<0x4e>(by4));
+            let amax = _mm_cvtsi128_si32(_mm_max_epu32(by2, _mm_shuffle_epi32::<0xb1>(by2))) as u32;
+            if amax < LEAST_AMAX {
+                return Step { d: 0.0, sum: 0 };
+            }
+            let d = f32::from_bits(amax) / 32767.0;
+            let (divisor, rounder) = (_mm256_set1_ps(d), _mm256_set1_ps(ROUNDER));
+            let (mut wide, mut by8) = ([_mm256_setzero_si256(); 4], _mm256_setzero_si256());
+            for (code, x) in wide.iter_mut().zip(x) {
+                let rounded = _mm256_castps_si256(_mm256_add_ps(_mm256_div_ps(x, divisor), rounder));
+                *code = _mm256_sub_epi32(rounded, _mm256_castps_si256(rounder));
+                by8 = _mm256_add_epi32(by8, *code);
+            }
+            let by4 = _mm_add_epi32(_mm256_castsi256_si128(by8), _mm256_extracti128_si256::<1>(by8));
+            let by2 = _mm_add_epi32(by4, _mm_shuffle_epi32::<0x4e>(by4));
+            let sum = _mm_cvtsi128_si32(_mm_add_epi32(by2, _mm_shuffle_epi32::<0xb1>(by2)));
+            // Packing works in halves of a vector, so its groups of four columns come as 0 2 1 3 and are put in order; then the
+            // columns of each group are put in theirs.
+            let order = _mm256_broadcastsi128_si256(_mm_set_epi8(15, 14, 11, 10, 13, 12, 9, 8, 7, 6, 3, 2, 5, 4, 1, 0));
+            for (to, wide) in codes.as_chunks_mut::<16>().0.iter_mut().zip(wide.as_chunks::<2>().0) {
+                let [low, high] = *wide;
+                let packed = _mm256_permute4x64_epi64::<0xd8>(_mm256_packs_epi32(low, high));
+                _mm256_storeu_si256(to.as_mut_ptr().cast(), _mm256_shuffle_epi8(packed, order));
+            }
+            Step { d, sum }
+        }
     }
 
     #[inline(always)]
