@@ -33,6 +33,16 @@ impl KvType {
             Self::Q8_0 => "q8_0",
         }
     }
+
+    /// The one of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kv_type| kv_type.name() == name)
+    }
+
+    /// The one of that number in the ABI.
+    pub fn numbered(number: u32) -> Option<Self> {
+        Self::ALL.get(number as usize).copied()
+    }
 }
 
 /// Bytes of a group of codes, and where its codes begin.

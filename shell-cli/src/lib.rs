@@ -5,6 +5,7 @@ pub mod convert;
 pub mod failure;
 pub mod generate;
 pub mod inspect;
+pub mod kv_cache;
 pub mod pages;
 pub mod template;
 pub mod tokenizer;

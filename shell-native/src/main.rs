@@ -4,6 +4,7 @@ use sha2::{Digest, Sha256};
 use std::io::Write;
 use std::process::ExitCode;
 use tinyrustlm::core::kernels::Workers;
+use tinyrustlm::core::kv_cache::KvType;
 use tinyrustlm::core::model::Model;
 use tinyrustlm::core::plan::{DEFAULT_BATCH, DEFAULT_CONTEXT, Plan};
 use tinyrustlm::core::sampler::SamplerConfig;
@@ -24,6 +25,8 @@ Usage: tinyrustlm MODEL -p PROMPT [OPTIONS]
   --temperature T   0, the default, takes the likeliest token
   --seed S          of the draws (default 0)
   --context N       positions to plan (default the model's own, at most 2048)
+  --kv-cache TYPE   how keys and values are kept: f32 (default), or q8_0, which takes little more than a quarter of the
+                    memory but does not give the bits of the reference
   --threads N       default by cores; the result does not depend on it
   -h, --help        this text
 
@@ -40,6 +43,7 @@ struct Args {
     temperature: f64,
     seed: u64,
     context: Option<usize>,
+    kv_type: KvType,
     threads: Option<usize>,
 }
 
@@ -56,6 +60,7 @@ fn parse_args(mut words: impl Iterator<Item = String>) -> Result<Option<Args>, S
             "--temperature" => args.temperature = number(&value()?)?,
             "--seed" => args.seed = number(&value()?)?,
             "--context" => args.context = Some(number(&value()?)?),
+            "--kv-cache" => args.kv_type = kv_type(&value()?)?,
             "--threads" => args.threads = Some(number(&value()?)?),
             _ if word.starts_with('-') => return Err(format!("unknown option {word}")),
             _ if args.model.is_empty() => args.model = word,
@@ -71,6 +76,10 @@ fn parse_args(mut words: impl Iterator<Item = String>) -> Result<Option<Args>, S
     Ok(Some(args))
 }
 
+fn kv_type(name: &str) -> Result<KvType, String> {
+    KvType::named(name).ok_or_else(|| format!("--kv-cache {name}: one of {}", KvType::ALL.map(KvType::name).join(", ")))
+}
+
 fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.trim().parse().map_err(|_| format!("{text:?} is no number"))
 }
@@ -82,7 +91,9 @@ fn run(args: &Args) -> Result<(), String> {
     let threads = args.threads.unwrap_or_else(Threads::default_count).max(1);
     let workers = Threads::new(threads).map_err(|e| format!("{threads} threads: {e}"))?;
     let context = args.context.unwrap_or(model.config.max_context.min(DEFAULT_CONTEXT));
-    let plan = Plan::new(&model, context, DEFAULT_BATCH).and_then(|plan| plan.for_workers(threads)).map_err(said)?;
+    let plan = Plan::new(&model, context, DEFAULT_BATCH)
+        .and_then(|plan| plan.for_cache(&model, args.kv_type)?.for_workers(threads))
+        .map_err(said)?;
     let mut memory = Memory::new(&plan).map_err(|e| format!("{} bytes: {e}", plan.bytes()))?;
     let session = Session::new(&model, plan, memory.blocks(), detect()).map_err(said)?;
     match &args.prompt {

@@ -9,6 +9,7 @@ use crate::prompt::Ids;
 use crate::runtime::Runtime;
 use crate::slot::{ask, call, call_with};
 use tinyrustlm_core::error::{Code, Error};
+use tinyrustlm_core::kv_cache::KvType;
 use tinyrustlm_core::tokenizer::DecodeMode;
 use wasm_bindgen::prelude::wasm_bindgen;
 
@@ -27,6 +28,15 @@ pub fn init_runtime() -> u32 {
 pub fn set_context(positions: u32) -> u32 {
     call([positions, 0], |runtime, _, [positions, _]| {
         runtime.context = positions;
+        Ok(())
+    })
+}
+
+/// How keys and values are kept from the next load on: 0 f32, 1 q8_0.
+#[wasm_bindgen]
+pub fn set_kv_cache(kv_type: u32) -> u32 {
+    call([kv_type, 0], |runtime, _, [kv_type, _]| {
+        runtime.kv_type = KvType::numbered(kv_type).ok_or(Code::InvalidLength)?;
         Ok(())
     })
 }

@@ -10,6 +10,7 @@ use tinyrustlm_core::Block64;
 use tinyrustlm_core::bytes::{Bound, Reader, bound, check_bounds, u32_at};
 use tinyrustlm_core::error::{Code, Error};
 use tinyrustlm_core::kernels::{Isa, Serial};
+use tinyrustlm_core::kv_cache::KvType;
 use tinyrustlm_core::model::Model;
 use tinyrustlm_core::plan::{DEFAULT_BATCH, DEFAULT_CONTEXT, Plan};
 use tinyrustlm_core::session::{Generation, Limits, Session};
@@ -34,6 +35,8 @@ const CLOCK: [Bound; 6] = [
 pub struct Runtime {
     /// Positions to plan at the next load; 0 is the default.
     pub context: u32,
+    /// How keys and values are kept from the next load on.
+    pub kv_type: KvType,
     /// The time templates see.
     pub now: Now,
     /// The model, once there is one.
@@ -56,7 +59,7 @@ pub struct Loaded {
 
 impl Runtime {
     pub const fn new() -> Self {
-        Self { context: 0, now: NO_CLOCK, loaded: None, result: Buffer::EMPTY, profile: None }
+        Self { context: 0, kv_type: KvType::F32, now: NO_CLOCK, loaded: None, result: Buffer::EMPTY, profile: None }
     }
 
     fn profile(&self) -> &Profile {
@@ -97,7 +100,7 @@ impl Runtime {
             0 => DEFAULT_CONTEXT.min(model.config.max_context),
             context => context as usize,
         };
-        let plan = Plan::new(&model, context, DEFAULT_BATCH)?;
+        let plan = Plan::new(&model, context, DEFAULT_BATCH)?.for_cache(&model, self.kv_type)?;
         let of_generation = Generation::blocks(plan.vocab_size, plan.context);
         let (_memory, blocks) = leaked_blocks(plan.block_count().saturating_add(of_generation))?;
         let (of_generation, of_session) = blocks.split_at_mut_checked(of_generation).unwrap_or_default();

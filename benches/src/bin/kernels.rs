@@ -7,7 +7,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 use tinyrustlm::core::container::DType;
-use tinyrustlm::core::kernels::codes::encode_all;
+use tinyrustlm::core::kernels::codes::encode;
 use tinyrustlm::core::kernels::{Codes, Input, Isa, Product, Serial, Step, matmul};
 use tinyrustlm::core::model::{Linear, Matrix};
 use tinyrustlm::detect;
@@ -54,7 +54,7 @@ impl Inputs {
     fn new(tokens: usize, cols: usize, random: &mut Random) -> Self {
         let floats: Vec<f32> = (0..tokens * cols).map(|_| (random.next() % 2001) as f32 / 1000.0 - 1.0).collect();
         let (mut codes, mut steps) = (vec![0; floats.len()], vec![Step { d: 0.0, sum: 0 }; floats.len() / 32]);
-        encode_all(&floats, cols, &mut codes, &mut steps);
+        encode(Isa::Scalar, &floats, cols, &mut codes, &mut steps);
         Self { tokens, cols, floats, codes, steps }
     }
 

@@ -117,7 +117,7 @@ const GENERATION: &str = concat!(
     r#""min_p":?,"typical_p":?,"repetition_penalty":?,"frequency_penalty":?,"presence_penalty":?,"top_k":?,"#,
     r#""penalise_special":?,"on_all_masked":?,"candidate_cap":?,"max_lost_mass":?,"max_new_tokens":?,"#,
     r#""min_new_tokens":?,"ignore_eos":?},"stop":{"reason":?,"token":?,"string":?,"loop":?,"incomplete_tail":?},"#,
-    r#""memory":{"context":?,"active_seq_len":?,"reused_tokens":?,"kv_bytes":?,"logits_bytes":?,"scratch_bytes":?,"#,
+    r#""memory":{"context":?,"active_seq_len":?,"reused_tokens":?,"kv_cache":?,"kv_bytes":?,"logits_bytes":?,"scratch_bytes":?,"#,
     r#""sampler_bytes":?}}"#,
 );
 
@@ -274,10 +274,11 @@ fn stop_log(j: &mut Json<'_>, generation: &Generation<'_, '_>) {
 fn memory(j: &mut Json<'_>, generation: &Generation<'_, '_>) {
     let session = generation.session();
     let plan = session.plan();
+    for size in [plan.context, session.kv_len(), generation.reused()] {
+        j.integer(size as u64);
+    }
+    j.name(Some(plan.kv_type.name()));
     for size in [
-        plan.context,
-        session.kv_len(),
-        generation.reused(),
         plan.kv_bytes(),
         plan.logits_bytes(),
         plan.scratch_bytes(),

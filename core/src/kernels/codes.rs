@@ -68,7 +68,7 @@ pub struct Step {
 ///
 /// Gives `false` when a value is not finite.
 #[inline(always)]
-pub fn encode_all<V: Lanes>(x: &[f32], cols: usize, codes: &mut [i16], steps: &mut [Step]) -> bool {
+fn encode_all<V: Lanes>(x: &[f32], cols: usize, codes: &mut [i16], steps: &mut [Step]) -> bool {
     let mut finite = true;
     let tokens = x.len() / cols.max(1);
     let whole = tokens.wrapping_sub(tokens % TILE);

@@ -2,6 +2,7 @@
 
 use super::logits::Backend;
 use crate::failure::{Failure, Kind};
+use crate::kv_cache::KvCacheArgs;
 use crate::pages::PagesArgs;
 use serde_json::json;
 use std::path::PathBuf;
@@ -48,6 +49,8 @@ pub struct Args {
     backend: Backend,
     #[command(flatten)]
     pages: PagesArgs,
+    #[command(flatten)]
+    kv_cache: KvCacheArgs,
     /// Count the time the thread had a core instead of time on the wall: for one thread on a busy machine.
     #[arg(long)]
     thread_clock: bool,
@@ -81,7 +84,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
         return Err(Failure::new(Kind::Usage, format!("-p, -n and --depth need {context} of {limit} positions")));
     }
     let most = args.threads.iter().copied().max().unwrap_or(1);
-    let plan = Plan::new(&model, context, args.batch).and_then(|plan| plan.for_workers(most)).map_err(core)?;
+    let plan = Plan::new(&model, context, args.batch)
+        .and_then(|plan| plan.for_cache(&model, args.kv_cache.kv_type)?.for_workers(most))
+        .map_err(core)?;
     let mut memory = Memory::new(&plan)?;
     let isa = args.backend.isa();
     let mut session = Session::new(&model, plan, memory.blocks(), isa).map_err(core)?;
@@ -139,7 +144,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         println!(
             "{}",
             json!({
-                "model": args.model.display().to_string(), "isa": isa.name(), "huge_pages": huge, "load_seconds": load, "rounds": args.rounds,
+                "model": args.model.display().to_string(), "isa": isa.name(), "huge_pages": huge, "kv_cache": plan.kv_type.name(), "load_seconds": load, "rounds": args.rounds,
                 "bytes_per_token": token_bytes, "kv_bytes_per_position": kv_bytes, "plan_bytes": plan.bytes(),
                 "file_bytes": file.bytes().len(), "peak_bytes": peak, "prompt": args.prompt, "results": rows,
             })
@@ -148,9 +153,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     println!("{} on {}, {} in {load:.3} s", args.model.display(), isa.name(), how);
     println!(
-        "memory    file {:.1} MB, session {:.1} MB (keys and values {:.1} MB){}",
+        "memory    file {:.1} MB, session {:.1} MB (keys and values {} {:.1} MB){}",
         file.bytes().len() as f64 / 1e6,
         plan.bytes() as f64 / 1e6,
+        plan.kv_type.name(),
         plan.kv_bytes() as f64 / 1e6,
         peak.map_or(String::new(), |peak| format!(", peak of the process {:.1} MB", peak as f64 / 1e6)),
     );

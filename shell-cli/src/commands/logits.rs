@@ -1,6 +1,7 @@
 //! `slm logits`: the logits a model gives for id lists.
 
 use crate::failure::{Failure, Kind};
+use crate::kv_cache::KvCacheArgs;
 use crate::pages::PagesArgs;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -36,6 +37,8 @@ pub struct Args {
     threads: Option<usize>,
     #[command(flatten)]
     pages: PagesArgs,
+    #[command(flatten)]
+    kv_cache: KvCacheArgs,
     /// Positions to plan for; by default the model's, at most 2048.
     #[arg(long)]
     context: Option<usize>,
@@ -72,7 +75,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let threads = Threads::new(args.threads.unwrap_or_else(Threads::default_count))?;
     let usual = model.config.max_context.min(DEFAULT_CONTEXT);
     let plan = Plan::new(&model, args.context.unwrap_or(usual), args.batch)
-        .and_then(|plan| plan.for_workers(threads.count()))
+        .and_then(|plan| plan.for_cache(&model, args.kv_cache.kv_type)?.for_workers(threads.count()))
         .map_err(|e| match e.code() {
             Code::ContextExceeded => Failure::new(
                 Kind::Usage,

@@ -53,7 +53,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         (None, text) => encode(&model, &tokenizer, text.unwrap_or_default(), !args.no_specials).map_err(malformed)?,
     };
     let workers = args.sampling.workers()?;
-    let mut room = Room::new(&model, args.sampling.context, workers.count())?;
+    let mut room = Room::new(&model, args.sampling.context, args.sampling.kv_cache.kv_type, workers.count())?;
     let mut generation = room.generation(&model, &tokenizer, &args.sampling, &config)?;
 
     let mut stdout = std::io::stdout().lock();

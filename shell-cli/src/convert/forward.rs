@@ -163,7 +163,7 @@ impl Runner<'_> {
         let blocks = weight.cols.div_ceil(32);
         let coded = if weight.dtype == DType::F32 { 0 } else { tokens * blocks };
         let (mut code, mut steps) = (vec![0i16; coded * 32], vec![Step { d: 0.0, sum: 0 }; coded]);
-        if coded != 0 && !codes::encode_all(input, weight.cols, &mut code, &mut steps) {
+        if coded != 0 && !codes::encode(self.isa, input, weight.cols, &mut code, &mut steps) {
             return Err(broken("an activation"));
         }
         let input = Input { tokens, cols: weight.cols, floats: input, codes: Codes { codes: &code, steps: &steps } };

@@ -13,6 +13,7 @@ use std::path::Path;
 use std::time::Instant;
 use tinyrustlm::core::diagnostics::{Shell, write_report, write_trace};
 use tinyrustlm::core::kernels::Workers;
+use tinyrustlm::core::kv_cache::KvType;
 use tinyrustlm::core::model::Model;
 use tinyrustlm::core::plan::{DEFAULT_BATCH, DEFAULT_CONTEXT, Plan};
 use tinyrustlm::core::sampler::{Bias, SamplerConfig};
@@ -43,17 +44,17 @@ pub struct Room {
 }
 
 impl Room {
-    /// Room for `context` positions, by default the model's own, at most 2,048, and for so many threads.
+    /// Room for `context` positions, by default the model's own, at most 2,048, whose keys and values are kept as `kv_type` says,
+    /// and for so many threads.
     ///
     /// # Errors
     /// A context over the model's, or no memory.
-    pub fn new(model: &Model<'_>, context: Option<usize>, threads: usize) -> Result<Self, Failure> {
+    pub fn new(model: &Model<'_>, context: Option<usize>, kv_type: KvType, threads: usize) -> Result<Self, Failure> {
         let most = model.config.max_context;
         let context = context.unwrap_or(most.min(DEFAULT_CONTEXT));
-        let plan =
-            Plan::new(model, context, DEFAULT_BATCH).and_then(|plan| plan.for_workers(threads)).map_err(|e| match e
-                .code()
-            {
+        let plan = Plan::new(model, context, DEFAULT_BATCH)
+            .and_then(|plan| plan.for_cache(model, kv_type)?.for_workers(threads))
+            .map_err(|e| match e.code() {
                 Code::ContextExceeded => {
                     Failure::new(Kind::Usage, format!("--context {context} is over the model's {most} positions"))
                 }

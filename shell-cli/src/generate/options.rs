@@ -1,6 +1,7 @@
 //! The options of sampling and stopping, and the profile they make.
 
 use crate::failure::{Failure, Kind};
+use crate::kv_cache::KvCacheArgs;
 use crate::pages::PagesArgs;
 use tinyrustlm::core::kernels::Isa;
 use tinyrustlm::core::model::Model;
@@ -98,6 +99,9 @@ pub struct SamplingArgs {
     /// Positions to plan memory for [default: the model's, at most 2048].
     #[arg(long)]
     pub context: Option<usize>,
+    /// How keys and values are kept.
+    #[command(flatten)]
+    pub kv_cache: KvCacheArgs,
     /// Special tokens are shown, and nothing is added to the output.
     #[arg(long)]
     pub raw: bool,

@@ -70,9 +70,14 @@ export function fileLength(entries) {
   return last.offset + last.bytes;
 }
 
-/** Bytes of the key-value cache for a context, before anything is loaded. */
-export function kvBytes(header, context) {
-  return header.layerCount * 2 * context * header.kvHeadCount * header.headDim * 4;
+/** How keys and values can be kept, by their number in the ABI. */
+export const KV_TYPES = ['f32', 'q8_0'];
+
+/** Bytes of the key-value cache for a context, before anything is loaded (SPEC.md section 6.3). */
+export function kvBytes({ layerCount, kvHeadCount, headDim }, context, kvCache = 'f32') {
+  const groups = (rows, cols) => 272 * Math.ceil(rows / 8) * Math.ceil(cols / 32);
+  const head = kvCache === 'f32' ? 8 * context * headDim : groups(context, headDim) + groups(headDim, context) + 4 * context;
+  return layerCount * kvHeadCount * head;
 }
 
 /** The model card: everything the file says about itself. `bytes` is a whole model that the core has accepted. */

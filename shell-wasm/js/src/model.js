@@ -1,8 +1,8 @@
 // A loaded model, and the engine it lives in.
 
 import { cached, keepInCache } from './cache.js';
-import { readCard } from './container.js';
-import { abortReason, errorNamed, outside } from './errors.js';
+import { KV_TYPES, readCard } from './container.js';
+import { InputError, abortReason, errorNamed, outside } from './errors.js';
 import { Generation, steps } from './generation.js';
 import { describeHost, now, transactionId } from './host.js';
 import { Module, compile, hasSimd } from './module.js';
@@ -31,7 +31,7 @@ export class Engine {
 
   /** Loads a model; the one before it, if any, is freed first. */
   async load(source, options = {}) {
-    const { signal, onProgress, onHeader, context = 0, maxModelBytes = DEFAULT_MAX_MODEL_BYTES, cache = true, checksum } = options;
+    const { signal, onProgress, onHeader, context = 0, kvCache = 'f32', maxModelBytes = DEFAULT_MAX_MODEL_BYTES, cache = true, checksum } = options;
     if (this.#loading) throw errorNamed('Busy', { detail: 'a model is being loaded' });
     this.#loading = true;
     const clock = { id: transactionId(), start: now() };
@@ -42,8 +42,9 @@ export class Engine {
       this.#model?.free();
       module.check(module.call('set_max_model_bytes', BigInt(maxModelBytes)));
       module.check(module.call('set_context', whole('context', context)));
+      module.check(module.call('set_kv_cache', kvTypeNumber(kvCache)));
       const known = cache && isAddress(source) ? await cached(source, checksum) : undefined;
-      block = await receive(module, chunksOf(known ?? source, signal), { maxModelBytes, onHeader, onProgress, context });
+      block = await receive(module, chunksOf(known ?? source, signal), { maxModelBytes, onHeader, onProgress, context, kvCache });
       if (checksum !== undefined && block.header.checksum !== checksum) {
         throw outside('Checksum', `asked for ${checksum}, got ${block.header.checksum}`);
       }
@@ -54,7 +55,7 @@ export class Engine {
       block = undefined;
       onProgress?.({ phase: 'check', loaded: 1, total: 1 });
       const card = readCard(module.bytes(ptr, length), header, entries);
-      this.#model = new Model(this, card, ptr, clock);
+      this.#model = new Model(this, card, ptr, clock, kvCache);
       if (cache && isAddress(source) && !known) {
         // Only what the core has accepted is kept. A full disk is no reason to fail.
         await keepInCache(source, card.checksum, length, (at, size) => module.bytes(ptr + at, size)).catch(() => {});
@@ -86,11 +87,13 @@ export class Model {
   #busy = false;
   /** What the last run was started with. */
   #asked = {};
+  #kvCache;
 
-  constructor(engine, card, ptr, clock) {
+  constructor(engine, card, ptr, clock, kvCache) {
     this.#engine = engine;
     this.#ptr = ptr;
     this.#clock = { ...clock, end: now() };
+    this.#kvCache = kvCache;
     /** The model card: sizes, precision, licence and provenance as the file states them. */
     this.card = card;
     this.freed = false;
@@ -193,7 +196,7 @@ export class Model {
     this.#alive();
     const module = this.module;
     const record = module.bytes(module.call('get_diagnostics_ptr'), module.call('get_diagnostics_len'));
-    const core = readReport(record, { file: this.fileBytes, memoryBytes: module.memoryBytes, ...this.#asked });
+    const core = readReport(record, { file: this.fileBytes, memoryBytes: module.memoryBytes, kvCache: this.#kvCache, ...this.#asked });
     const total = end - clock.start;
     const first = clock.first === undefined ? null : clock.first - clock.start;
     const generated = core.generation_stage.generated_tokens;
@@ -260,6 +263,12 @@ export class Model {
 /** The request a template is rendered with. */
 const conversation = (messages, { tools, documents, vars, addGenerationPrompt = true }) =>
   encodeUtf8(JSON.stringify({ messages, tools, documents, vars, add_generation_prompt: addGenerationPrompt }));
+
+function kvTypeNumber(name) {
+  const number = KV_TYPES.indexOf(name);
+  if (number < 0) throw new InputError(2, { detail: `kvCache must be one of ${KV_TYPES.join(', ')}, got ${name}` });
+  return number;
+}
 
 /** Tells the module, which has no clock, the local time. */
 function setNow(module) {

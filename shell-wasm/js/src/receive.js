@@ -10,7 +10,7 @@ const MAX_HEAD_BYTES = 64 << 20;
  * Reads a model from chunks into a block of `module`.
  * Returns `{ptr, length, header, entries}`; the block is the caller's. On any error nothing stays taken.
  */
-export async function receive(module, chunks, { maxModelBytes, onHeader, onProgress, context }) {
+export async function receive(module, chunks, { maxModelBytes, onHeader, onProgress, context, kvCache }) {
   const iterator = chunks[Symbol.asyncIterator]();
   let block;
   try {
@@ -19,7 +19,7 @@ export async function receive(module, chunks, { maxModelBytes, onHeader, onProgr
     const length = fileLength(entries);
     const plannedContext = Math.min(header.maxContext, context || 2048);
     // Everything that will be needed is known now, before any of it is fetched or taken.
-    await onHeader?.({ ...header, fileBytes: length, context: plannedContext, kvBytes: kvBytes(header, plannedContext) });
+    await onHeader?.({ ...header, fileBytes: length, context: plannedContext, kvBytes: kvBytes(header, plannedContext, kvCache) });
     if (length > maxModelBytes) {
       throw errorNamed('TransferCeilingExceeded', { detail: `the model has ${length} bytes, maxModelBytes is ${maxModelBytes}` });
     }

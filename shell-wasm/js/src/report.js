@@ -20,9 +20,9 @@ const LAYER = 8;
 
 /**
  * The report as an object. `record`: the bytes at `get_diagnostics_ptr`; `file`: those of the model, if there is one;
- * `profile`: the record of `set_sampling_profile`; `maxTokens`: what `start_generation` was given.
+ * `profile`: the record of `set_sampling_profile`; `maxTokens`: what `start_generation` was given; `kvCache`: what was set before the load.
  */
-export function readReport(record, { file, profile = NEUTRAL_PROFILE, maxTokens = DEFAULT_NEW_TOKENS, memoryBytes = null } = {}) {
+export function readReport(record, { file, profile = NEUTRAL_PROFILE, maxTokens = DEFAULT_NEW_TOKENS, kvCache = 'f32', memoryBytes = null } = {}) {
   const view = viewOf(record);
   const u32 = (at) => view.getUint32(at, true);
   const orNull = (value) => (value === NONE ? null : value);
@@ -33,7 +33,8 @@ export function readReport(record, { file, profile = NEUTRAL_PROFILE, maxTokens 
   const context = u32(28);
   const kvLength = u32(40);
   const model = file && modelOf(file);
-  const [inUse, planned] = model ? [kvLength, context].map((positions) => kvBytes(model.header, positions)) : [0, 0];
+  const planned = model && context ? kvBytes(model.header, context, kvCache) : 0;
+  const inUse = context && Math.floor(planned / context) * kvLength;
   const report = {
     transaction_id: null,
     model_identity: { checksum: model?.header.checksum ?? null, precision: model?.precision ?? null, vocab_size: model?.header.vocabSize ?? null },
@@ -74,6 +75,7 @@ export function readReport(record, { file, profile = NEUTRAL_PROFILE, maxTokens 
       context,
       active_seq_len: kvLength,
       reused_tokens: u32(44),
+      kv_cache: kvCache,
       kv_bytes: planned,
       logits_bytes: logits,
       scratch_bytes: u32(76) - planned - logits,

@@ -282,6 +282,23 @@ test('memory stays flat over resets and reloads', async () => {
   assert.ok(engine.memoryBytes <= planned + 2 * 1024 * 1024, `${engine.memoryBytes} for ${planned} planned`);
 });
 
+test('a cache of codes takes little memory, is what the report says, and another one is refused', async () => {
+  const plans = {};
+  for (const kvCache of ['f32', 'q8_0']) {
+    let plan;
+    const model = await lm.load(bytes, { context: 64, kvCache, onHeader: (header) => (plan = header) });
+    await model.generate(ids, { maxTokens: 4, ignoreEos: true }).run();
+    const { memory } = model.diagnostics();
+    assert.equal(memory.kv_cache, kvCache);
+    assert.equal(memory.kv_bytes, plan.kvBytes);
+    assert.ok(memory.scratch_bytes > 0);
+    plans[kvCache] = plan.kvBytes;
+    model.free();
+  }
+  assert.ok(plans.q8_0 < plans.f32);
+  await assert.rejects(lm.load(bytes, { kvCache: 'f16' }), (error) => error instanceof lm.InputError && /f32, q8_0/.test(error.message));
+});
+
 test('a freed model says so', async () => {
   const model = await fresh();
   model.free();

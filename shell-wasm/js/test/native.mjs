@@ -4,6 +4,7 @@
 //                                                             ENGINES=node,chromium: where the module runs; node by default
 //                                                             PROFILES=2: the greedy one and the first sampled one, for large models
 //                                                             SIMD_ONLY=1: not the scalar ones
+//                                                             KV=q8_0: how keys and values are kept, f32 by default
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -15,6 +16,7 @@ import { importPackage, installed, root } from './package.mjs';
 
 const slm = process.env.SLM ?? join(root, 'target/release/slm');
 const scalarToo = !process.env.SIMD_ONLY;
+const kvCache = process.env.KV ?? 'f32';
 const engines = (process.env.ENGINES ?? 'node').split(',').filter((name) => {
   if (name !== 'chromium' || program) return true;
   console.log('SKIPPED native.mjs in Chromium: none found');
@@ -38,7 +40,7 @@ const PROFILES = [
 
 const native = (args, input) => execFileSync(slm, args, { input, encoding: 'utf8', maxBuffer: 1 << 26, stdio: ['pipe', 'pipe', 'ignore'] });
 const run = (path, args, count) =>
-  JSON.parse(native(['run', path, '--json', '-p', TEXTS[1], '-n', String(count), '--ignore-eos', '--seed', SEED, ...args]));
+  JSON.parse(native(['run', path, '--kv-cache', kvCache, '--json', '-p', TEXTS[1], '-n', String(count), '--ignore-eos', '--seed', SEED, ...args]));
 const ids = (path, args, count) => run(path, args, count).ids;
 
 /** What a report says that is the same everywhere: nothing of this host, its times, its memory and threads, and what the run before left. */
@@ -54,7 +56,7 @@ const LIMIT = 2 ** 31 - 1;
 /** The module in this process. */
 async function inNode(path, simd) {
   const { load } = await importPackage();
-  const model = await load(path, { simd, maxModelBytes: LIMIT });
+  const model = await load(path, { simd, kvCache, maxModelBytes: LIMIT });
   return {
     prompts: TEXTS.map((text) => model.tokenize(text)),
     digest: (ids) => createHash('sha256').update(new Uint8Array(model.logits(ids).buffer)).digest('hex'),
@@ -73,11 +75,11 @@ async function inChromium(path, simd) {
   const page = await browser.newPage();
   page.setDefaultTimeout(0);
   await page.goto(`${server.base}/package.json`);
-  const prompts = await page.evaluate(async ([url, simd, texts, maxModelBytes]) => {
+  const prompts = await page.evaluate(async ([url, simd, texts, kvCache, maxModelBytes]) => {
     const { load } = await import('/dist/tinyrustlm.js');
-    window.model = await load(url, { worker: true, simd, maxModelBytes, cache: false });
+    window.model = await load(url, { worker: true, simd, kvCache, maxModelBytes, cache: false });
     return Promise.all(texts.map((text) => window.model.tokenize(text)));
-  }, [`/${basename(path)}`, simd, TEXTS, LIMIT]);
+  }, [`/${basename(path)}`, simd, TEXTS, kvCache, LIMIT]);
   return {
     prompts,
     digest: (ids) => page.evaluate(async (ids) => {
@@ -100,7 +102,7 @@ for (const path of process.argv.slice(2)) {
     for (const simd of scalarToo ? [true, false] : [true]) {
       const module = await (engine === 'chromium' ? inChromium : inNode)(path, simd);
       if (!expected) {
-        const lines = native(['logits', path], module.prompts.map((ids) => JSON.stringify({ ids }) + '\n').join(''));
+        const lines = native(['logits', path, '--kv-cache', kvCache], module.prompts.map((ids) => JSON.stringify({ ids }) + '\n').join(''));
         expected = { logits: lines.trim().split('\n').map((line) => JSON.parse(line).sha256), runs: [] };
         for (const [, args, count] of PROFILES) {
           const native = run(path, args, count);
@@ -124,6 +126,6 @@ for (const path of process.argv.slice(2)) {
       await module.free();
     }
   }
-  console.log(`${basename(path)}: native SIMD${scalarToo ? ', native scalar' : ''} and module equal, ${((Date.now() - started) / 1000).toFixed(0)} s`);
+  console.log(`${basename(path)}, cache ${kvCache}: native SIMD${scalarToo ? ', native scalar' : ''} and module equal, ${((Date.now() - started) / 1000).toFixed(0)} s`);
 }
 console.log(`${process.argv.length - 2} models, at least ${least} ids of each sampled profile`);

@@ -131,7 +131,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     let (config, limits) = args.sampling.resolve(&model, Purpose::Chat)?;
     let workers = args.sampling.workers()?;
-    let mut room = Room::new(&model, args.sampling.context, workers.count())?;
+    let mut room = Room::new(&model, args.sampling.context, args.sampling.kv_cache.kv_type, workers.count())?;
     let generation = room.generation(&model, &tokenizer, &args.sampling, &config)?;
     if !args.json {
         return Dialogue { template: &template, generation, workers: &workers, limits, args: &args }.run();
