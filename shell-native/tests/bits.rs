@@ -105,3 +105,43 @@ fn nothing_is_allocated_from_the_first_byte_to_the_last_logit() {
         assert_eq!(after - before, 0, "{}", path.display());
     }
 }
+
+/// A host may flush subnormals and round otherwise, and its threads inherit that.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn the_hosts_float_mode_changes_no_bit_and_stays_as_it_was() {
+    #[allow(unsafe_code)]
+    fn mode() -> u32 {
+        let mut mode = 0u32;
+        // SAFETY: stores MXCSR to the four bytes named.
+        unsafe { std::arch::asm!("stmxcsr [{}]", in(reg) &mut mode) };
+        mode & !0x3f
+    }
+    #[allow(unsafe_code)]
+    fn set_mode(mode: u32) {
+        // SAFETY: no reserved bit is set and every exception stays masked.
+        unsafe { std::arch::asm!("ldmxcsr [{}]", in(reg) &mode) };
+    }
+    // Flush to zero, subnormals are zeros, round down.
+    let foreign = 0x1f80 | 0x8000 | 0x0040 | 0x2000;
+    for path in models() {
+        let file = ModelFile::open(&path).unwrap();
+        let model = Model::parse(file.bytes()).unwrap();
+        let ids = ids(&model, 40.min(model.config.max_context));
+        for kv_type in KvType::ALL {
+            for isa in [Isa::Scalar, detect()] {
+                let expected = logits(&model, kv_type, &ids, isa, 8, &Serial);
+                let (got, after) = std::thread::scope(|scope| {
+                    let host = scope.spawn(|| {
+                        set_mode(foreign);
+                        let pool = Threads::new(2).unwrap();
+                        (logits(&model, kv_type, &ids, isa, 8, &pool), mode())
+                    });
+                    host.join().unwrap()
+                });
+                assert_eq!(got, expected, "{}: {}", path.display(), isa.name());
+                assert_eq!(after, foreign);
+            }
+        }
+    }
+}

@@ -10,6 +10,7 @@ mod aarch64;
 pub mod codes;
 mod dispatch;
 pub mod f16;
+mod float_mode;
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_feature = "neon")))]
 mod floats;
 mod lanes;
@@ -25,6 +26,7 @@ mod x86_64;
 
 pub use codes::{Codes, Step};
 pub use dispatch::{Isa, Task};
+pub(crate) use float_mode::FloatMode;
 pub use lanes::{LANES, Lanes, Op, Places};
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 pub(crate) use wasm32::sqrt;

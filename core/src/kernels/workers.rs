@@ -1,5 +1,6 @@
 //! Spreading work: parts that write to rows of their own.
 
+use super::float_mode::FloatMode;
 use core::marker::PhantomData;
 use core::num::NonZero;
 use core::ops::Range;
@@ -23,10 +24,16 @@ pub(super) fn count(workers: &dyn Workers) -> usize {
     if cfg!(target_arch = "wasm32") { 1 } else { workers.count() }
 }
 
-/// Runs `job` for each index below `parts`, which [`count`] was asked for.
+/// Runs `job` for each index below `parts`, which [`count`] was asked for, with the float mode of the law in whatever thread.
 #[inline(always)]
 pub(super) fn run(workers: &dyn Workers, parts: usize, job: impl Fn(usize) + Sync) {
-    if cfg!(target_arch = "wasm32") { job(0) } else { workers.run(parts, &job) }
+    if cfg!(target_arch = "wasm32") {
+        return job(0);
+    }
+    workers.run(parts, &|part| {
+        let _mode = FloatMode::standard();
+        job(part);
+    });
 }
 
 /// One part after the other, in the calling thread.

@@ -9,7 +9,7 @@
 use super::conversation::common_prefix;
 use super::{Session, require_ids};
 use crate::error::{Code, Error};
-use crate::kernels::Workers;
+use crate::kernels::{FloatMode, Workers};
 use crate::memory::Block64;
 use crate::model::Stops;
 use crate::sampler::{Candidate, Choice, LogProb, Sampler, SamplerConfig};
@@ -323,6 +323,7 @@ impl<'a, 'm> Generation<'a, 'm> {
         if out.len() < self.room() {
             return Err(Error::new(Code::OutputBufferExceeded));
         }
+        let _mode = FloatMode::standard();
         let mut event = Event::default();
         if let Err(error) = self.advance(workers, allowed, out, &mut event) {
             self.run.running = false;
@@ -344,6 +345,7 @@ impl<'a, 'm> Generation<'a, 'm> {
         self.session.kv_len() < self.prompt_len
     }
 
+    #[inline(never)]
     fn advance(
         &mut self,
         workers: &dyn Workers,

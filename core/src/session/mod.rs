@@ -8,7 +8,7 @@ pub use generation::{Event, Generation, Limits, LoopRule, MAX_LOGPROBS, MAX_STOP
 use crate::error::{Code, Error};
 use crate::event::event;
 use crate::forward::Pass;
-use crate::kernels::{Isa, Workers};
+use crate::kernels::{FloatMode, Isa, Workers};
 use crate::kv_cache::KvCache;
 use crate::memory::Block64;
 use crate::model::Model;
@@ -61,6 +61,14 @@ impl<'a> Session<'a> {
     /// `EmptyPrompt`; `TokenRange` with the position in `ids`; `ContextExceeded`; a value that is not finite, with
     /// the layer.
     pub fn prefill(&mut self, ids: &[u32], workers: &dyn Workers) -> Result<&[f32], Error> {
+        let _mode = FloatMode::standard();
+        self.compute(ids, workers)?;
+        Ok(self.logits)
+    }
+
+    /// [`prefill`](Self::prefill) in the float mode of the law.
+    #[inline(never)]
+    fn compute(&mut self, ids: &[u32], workers: &dyn Workers) -> Result<(), Error> {
         if ids.is_empty() {
             return Err(Error::new(Code::EmptyPrompt));
         }
@@ -95,7 +103,7 @@ impl<'a> Session<'a> {
         // Only now, with every layer of every token done, do the new rows count.
         self.kv_len = end;
         event!("computed: {=u32} tokens, {=u32} positions in all", ids.len() as u32, end as u32);
-        Ok(self.logits)
+        Ok(())
     }
 
     /// Appends one id and gives its logits.
