@@ -10,6 +10,7 @@ use super::super::floats;
 use super::super::lanes::{LANES, Lanes, Places, Sixteen};
 use super::super::rows::{self, Pairs, Rows};
 use super::super::{Floats, Quantised, Tile};
+use super::known;
 use core::arch::x86_64::*;
 use core::ops::Range;
 
@@ -145,10 +146,12 @@ impl Sixteen for Avx2Lanes {
     }
 }
 
+/// Two columns of eight rows in 256 bits. With VNNI, which only `avx512.rs` asks for, a multiplication and the addition after
+/// it are one instruction.
 #[derive(Clone, Copy)]
-struct Avx2Rows(__m256i);
+pub(super) struct Rows256<const VNNI: bool>(__m256i);
 
-impl Rows for Avx2Rows {
+impl<const VNNI: bool> Rows for Rows256<VNNI> {
     type Sums = __m256i;
     type Floats = __m256;
 
@@ -213,8 +216,15 @@ impl Rows for Avx2Rows {
 
     #[inline(always)]
     fn dot(self, sums: __m256i, pair: i32) -> __m256i {
-        // SAFETY: see the head of this file.
-        unsafe { _mm256_add_epi32(sums, _mm256_madd_epi16(self.0, _mm256_set1_epi32(pair))) }
+        // SAFETY: see the head of this file, for VNNI that of `avx512.rs`.
+        unsafe {
+            let pair = _mm256_set1_epi32(pair);
+            if VNNI {
+                known::dpwssd(sums, self.0, pair)
+            } else {
+                _mm256_add_epi32(sums, _mm256_madd_epi16(self.0, pair))
+            }
+        }
     }
 
     #[inline(always)]
@@ -274,7 +284,7 @@ impl Rows for Avx2Rows {
 /// See [`super::super::scalar::matmul_quantised`].
 #[target_feature(enable = "avx2,f16c")]
 pub fn matmul_quantised(w: &Quantised<'_>, x: &Codes<'_>, out: &Tile<'_>, groups: Range<usize>) {
-    rows::matmul_quantised::<Avx2Rows, 8, 1>(w, x, out, groups);
+    rows::matmul_quantised::<Rows256<false>, 8, 1>(w, x, out, groups);
 }
 
 /// See [`super::super::scalar::matmul_f32`].
