@@ -2,7 +2,8 @@
 # The core's compiled code calls neither a panic nor the allocator: check-symbols.sh [TARGET...]
 #
 # Builds the rlib of the core in release without LTO, so that every call is still a symbol, and lists the undefined ones
-# of core::panicking and of the allocator. allowed-symbols.txt names exceptions, one symbol a line; it is meant to be empty.
+# of core::panicking and of the allocator. x86_64 is also searched for fused multiply-adds: their bits are others, and a
+# CPU with AVX-512 has them, so that a compiler might use them. allowed-symbols.txt names exceptions, one symbol a line; it is meant to be empty.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -20,7 +21,17 @@ for target in "${@:-$host}"; do
     bad=$(sed -n 's/^ *U //p' <<<"$symbols" |
         grep -E '^core::.*(panic|fail|expect)|__rust_(alloc|realloc|dealloc)|__rg_alloc|alloc::alloc' |
         sort -u | grep -vxF -f <(grep -v '^#' linker/allowed-symbols.txt) || true)
-    if [ -n "$bad" ]; then
+    fused=
+    case $target in x86_64*)
+        code=$(objdump -d --no-show-raw-insn "$rlib" 2>/dev/null || true)
+        grep -q 'vpdpwssd.*ymm' <<<"$code" || { echo "$rlib: no AVX-512 found, nothing was checked" >&2; exit 1; }
+        fused=$(grep -E '\svfn?m(add|sub)' <<<"$code" | head -n 5 || true)
+        ;;
+    esac
+    if [ -n "$fused" ]; then
+        printf '%s: the core fuses multiplication and addition:\n%s\n' "$target" "$fused" >&2
+        failed=1
+    elif [ -n "$bad" ]; then
         echo "$target: the core calls" >&2
         sed 's/^/  /' <<<"$bad" >&2
         # objdump reads the host's code alone; an inlined caller shows as the function it went into.

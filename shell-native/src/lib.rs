@@ -24,7 +24,7 @@ mod model_file;
 mod threads;
 
 pub use describe::describe;
-pub use isa::detect;
+pub use isa::{available, detect};
 pub use memory::Memory;
 pub use model_file::{Backing, ModelFile};
 pub use threads::Threads;

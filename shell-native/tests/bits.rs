@@ -8,7 +8,7 @@ use tinyrustlm::core::kv_cache::KvType;
 use tinyrustlm::core::model::Model;
 use tinyrustlm::core::plan::Plan;
 use tinyrustlm::core::session::Session;
-use tinyrustlm::{Backing, Memory, ModelFile, Threads, detect};
+use tinyrustlm::{Backing, Memory, ModelFile, Threads, available, detect};
 
 /// Counts what the current thread allocates.
 struct Counting;
@@ -66,7 +66,12 @@ fn nothing_changes_a_bit() {
         let model = Model::parse(file.bytes()).unwrap();
         let ids = ids(&model, 40.min(model.config.max_context));
         let expected = logits(&model, kv_type, &ids, Isa::Scalar, 1, &Serial);
-        assert_eq!(logits(&model, kv_type, &ids, detect(), 1, &Serial), expected, "{}", path.display());
+        for isa in available() {
+            for batch in [1, 64] {
+                let got = logits(&model, kv_type, &ids, isa, batch, &Serial);
+                assert_eq!(got, expected, "{}: {}, batch {batch}", path.display(), isa.name());
+            }
+        }
         for threads in [1, 2, 3, 7] {
             let pool = Threads::new(threads).unwrap();
             for batch in [1, 2, 3, 8, 17, 64] {

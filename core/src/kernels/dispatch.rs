@@ -11,7 +11,7 @@ use super::lanes::Lanes;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 use super::wasm32::{SimdLanes, simd128};
 #[cfg(target_arch = "x86_64")]
-use super::x86_64::avx2;
+use super::x86_64::{avx2, avx512};
 use super::{Floats, Quantised, Tile};
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 use super::{lanes::ScalarLanes, scalar};
@@ -26,6 +26,9 @@ pub enum Isa {
     /// AVX2 and F16C.
     #[cfg(target_arch = "x86_64")]
     Avx2(avx2::Avx2),
+    /// AVX-512 with VNNI.
+    #[cfg(target_arch = "x86_64")]
+    Avx512(avx512::Avx512),
     /// NEON.
     #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
     Neon,
@@ -36,13 +39,16 @@ pub enum Isa {
 
 /// Evaluates one expression per instruction set.
 macro_rules! choose {
-    ($isa:expr, scalar: $scalar:expr, avx2: $avx2:expr, neon: $neon:expr, simd128: $simd128:expr) => {
+    ($isa:expr, scalar: $scalar:expr, avx2: $avx2:expr, avx512: $avx512:expr, neon: $neon:expr, simd128: $simd128:expr) => {
         match $isa {
             #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
             Isa::Scalar => $scalar,
             #[cfg(target_arch = "x86_64")]
             // SAFETY: an `Avx2` exists only where its maker vouched for AVX2 and F16C.
             Isa::Avx2(_) => unsafe { $avx2 },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: an `Avx512` exists only where its maker vouched for what the functions of `avx512` enable.
+            Isa::Avx512(_) => unsafe { $avx512 },
             #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
             Isa::Neon => $neon,
             #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
@@ -72,6 +78,8 @@ impl Isa {
             Self::Scalar => "scalar",
             #[cfg(target_arch = "x86_64")]
             Self::Avx2(_) => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512(_) => "avx512",
             #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
             Self::Neon => "neon",
             #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
@@ -86,6 +94,7 @@ impl Isa {
             self,
             scalar: task.run::<ScalarLanes>(),
             avx2: avx2::call(task),
+            avx512: avx512::call(task),
             neon: task.run::<neon::NeonLanes>(),
             simd128: task.run::<SimdLanes>()
         )
@@ -105,6 +114,7 @@ pub(super) fn matmul_quantised(isa: Isa, w: &Quantised<'_>, x: &Codes<'_>, out: 
         isa,
         scalar: scalar::matmul_quantised(w, x, out, groups),
         avx2: avx2::matmul_quantised(w, x, out, groups),
+        avx512: avx512::matmul_quantised(w, x, out, groups),
         neon: neon::matmul_quantised(w, x, out, groups),
         simd128: simd128::matmul_quantised(w, x, out, groups)
     )
@@ -115,6 +125,7 @@ pub(super) fn matmul_f32(isa: Isa, w: &Floats<'_>, x: &[f32], out: &Tile<'_>, gr
         isa,
         scalar: scalar::matmul_f32(w, x, out, groups),
         avx2: avx2::matmul_f32(w, x, out, groups),
+        avx512: avx512::matmul_f32(w, x, out, groups),
         neon: neon::matmul_f32(w, x, out, groups),
         simd128: simd128::matmul_f32(w, x, out, groups)
     )

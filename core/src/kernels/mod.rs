@@ -32,7 +32,7 @@ pub use lanes::{LANES, Lanes, Op, Places};
 pub(crate) use wasm32::sqrt;
 pub use workers::{Columns, Serial, Workers, for_each_row, for_each_row_in_space, share};
 #[cfg(target_arch = "x86_64")]
-pub use x86_64::avx2::Avx2;
+pub use x86_64::{avx2::Avx2, avx512::Avx512};
 
 use crate::container::DType;
 use crate::container::directory::{BLOCK_COLS, GROUP_ROWS};

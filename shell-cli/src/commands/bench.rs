@@ -88,7 +88,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         .and_then(|plan| plan.for_cache(&model, args.kv_cache.kv_type)?.for_workers(most))
         .map_err(core)?;
     let mut memory = Memory::new(&plan)?;
-    let isa = args.backend.isa();
+    let isa = args.backend.isa()?;
     let mut session = Session::new(&model, plan, memory.blocks(), isa).map_err(core)?;
     let clock = if args.thread_clock { Clock::Thread } else { Clock::Wall };
     let token_bytes = token_bytes(&model);

@@ -13,7 +13,7 @@ use tinyrustlm::core::model::Model;
 use tinyrustlm::core::plan::{DEFAULT_BATCH, DEFAULT_CONTEXT, Plan};
 use tinyrustlm::core::session::Session;
 use tinyrustlm::core::{Code, Error};
-use tinyrustlm::{Memory, Threads, describe, detect};
+use tinyrustlm::{Memory, Threads, available, describe, detect};
 
 /// Logits shown per line.
 const SHOWN: usize = 32;
@@ -54,15 +54,27 @@ pub enum Backend {
     Auto,
     /// Portable code.
     Scalar,
+    /// x86-64 with AVX2.
+    Avx2,
+    /// x86-64 with AVX-512 and VNNI.
+    Avx512,
+    /// 64-bit Arm.
+    Neon,
 }
 
 impl Backend {
-    /// The instruction set.
-    pub fn isa(self) -> Isa {
-        match self {
-            Self::Auto => detect(),
-            Self::Scalar => Isa::Scalar,
-        }
+    /// The instruction set, where this CPU has it.
+    pub fn isa(self) -> Result<Isa, Failure> {
+        let name = match self {
+            Self::Auto => return Ok(detect()),
+            Self::Scalar => "scalar",
+            Self::Avx2 => "avx2",
+            Self::Avx512 => "avx512",
+            Self::Neon => "neon",
+        };
+        available()
+            .find(|isa| isa.name() == name)
+            .ok_or_else(|| Failure::new(Kind::Usage, format!("--backend {name}: this CPU does not have it")))
     }
 }
 
@@ -85,7 +97,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         })?;
     let mut memory = Memory::new(&plan)?;
     let core = |e| Failure::new(Kind::Malformed, describe(e, None));
-    let mut session = Session::new(&model, plan, memory.blocks(), args.backend.isa()).map_err(core)?;
+    let mut session = Session::new(&model, plan, memory.blocks(), args.backend.isa()?).map_err(core)?;
     let mut rows = match &args.output {
         Some(path) => {
             let file = File::create(path).map_err(|e| Failure::new(Kind::Io, format!("{}: {e}", path.display())))?;

@@ -10,6 +10,7 @@ use super::super::floats;
 use super::super::lanes::{LANES, Lanes, Places, Sixteen};
 use super::super::rows::{self, Pairs, Rows};
 use super::super::{Floats, Quantised, Tile};
+use super::known;
 use crate::container::directory::BLOCK_COLS;
 use core::arch::x86_64::*;
 use core::ops::Range;
@@ -108,43 +109,8 @@ impl Lanes for Avx2Lanes {
 
     #[inline(always)]
     fn encode_block(x: &[f32; BLOCK_COLS], codes: &mut [i16; BLOCK_COLS]) -> Step {
-        // SAFETY: 32 floats can be read from `x` and 32 codes written to `codes`, of any alignment. See the head of this file.
-        unsafe {
-            let x = x.as_ptr();
-            let x =
-                [_mm256_loadu_ps(x), _mm256_loadu_ps(x.add(8)), _mm256_loadu_ps(x.add(16)), _mm256_loadu_ps(x.add(24))];
-            let mut by8 = _mm256_setzero_si256();
-            for x in x {
-                let magnitude = _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x7fff_ffff));
-                by8 = _mm256_max_epu32(by8, magnitude);
-            }
-            let by4 = _mm_max_epu32(_mm256_castsi256_si128(by8), _mm256_extracti128_si256::<1>(by8));
-            let by2 = _mm_max_epu32(by4, _mm_shuffle_epi32::<0x4e>(by4));
-            let amax = _mm_cvtsi128_si32(_mm_max_epu32(by2, _mm_shuffle_epi32::<0xb1>(by2))) as u32;
-            if amax < LEAST_AMAX {
-                return Step { d: 0.0, sum: 0 };
-            }
-            let d = f32::from_bits(amax) / 32767.0;
-            let (divisor, rounder) = (_mm256_set1_ps(d), _mm256_set1_ps(ROUNDER));
-            let (mut wide, mut by8) = ([_mm256_setzero_si256(); 4], _mm256_setzero_si256());
-            for (code, x) in wide.iter_mut().zip(x) {
-                let rounded = _mm256_castps_si256(_mm256_add_ps(_mm256_div_ps(x, divisor), rounder));
-                *code = _mm256_sub_epi32(rounded, _mm256_castps_si256(rounder));
-                by8 = _mm256_add_epi32(by8, *code);
-            }
-            let by4 = _mm_add_epi32(_mm256_castsi256_si128(by8), _mm256_extracti128_si256::<1>(by8));
-            let by2 = _mm_add_epi32(by4, _mm_shuffle_epi32::<0x4e>(by4));
-            let sum = _mm_cvtsi128_si32(_mm_add_epi32(by2, _mm_shuffle_epi32::<0xb1>(by2)));
-            // Packing works in halves of a vector, so its groups of four columns come as 0 2 1 3 and are put in order; then the
-            // columns of each group are put in theirs.
-            let order = _mm256_broadcastsi128_si256(_mm_set_epi8(15, 14, 11, 10, 13, 12, 9, 8, 7, 6, 3, 2, 5, 4, 1, 0));
-            for (to, wide) in codes.as_chunks_mut::<16>().0.iter_mut().zip(wide.as_chunks::<2>().0) {
-                let [low, high] = *wide;
-                let packed = _mm256_permute4x64_epi64::<0xd8>(_mm256_packs_epi32(low, high));
-                _mm256_storeu_si256(to.as_mut_ptr().cast(), _mm256_shuffle_epi8(packed, order));
-            }
-            Step { d, sum }
-        }
+        // SAFETY: see the head of this file.
+        unsafe { encode_block(x, codes) }
     }
 
     #[inline(always)]
@@ -183,10 +149,12 @@ impl Sixteen for Avx2Lanes {
     }
 }
 
+/// Two columns of eight rows in 256 bits. With VNNI, which only `avx512.rs` asks for, a multiplication and the addition after
+/// it are one instruction.
 #[derive(Clone, Copy)]
-struct Avx2Rows(__m256i);
+pub(super) struct Rows256<const VNNI: bool>(__m256i);
 
-impl Rows for Avx2Rows {
+impl<const VNNI: bool> Rows for Rows256<VNNI> {
     type Sums = __m256i;
     type Floats = __m256;
 
@@ -251,8 +219,15 @@ impl Rows for Avx2Rows {
 
     #[inline(always)]
     fn dot(self, sums: __m256i, pair: i32) -> __m256i {
-        // SAFETY: see the head of this file.
-        unsafe { _mm256_add_epi32(sums, _mm256_madd_epi16(self.0, _mm256_set1_epi32(pair))) }
+        // SAFETY: see the head of this file, for VNNI that of `avx512.rs`.
+        unsafe {
+            let pair = _mm256_set1_epi32(pair);
+            if VNNI {
+                known::dpwssd(sums, self.0, pair)
+            } else {
+                _mm256_add_epi32(sums, _mm256_madd_epi16(self.0, pair))
+            }
+        }
     }
 
     #[inline(always)]
@@ -309,10 +284,54 @@ impl Rows for Avx2Rows {
     }
 }
 
+/// [`Lanes::encode_block`].
+///
+/// # Safety
+/// Only inside of what is compiled for AVX2.
+#[inline(always)]
+pub(super) unsafe fn encode_block(x: &[f32; BLOCK_COLS], codes: &mut [i16; BLOCK_COLS]) -> Step {
+    // SAFETY: 32 floats can be read from `x` and 32 codes written to `codes`, of any alignment. See the head of this file.
+    unsafe {
+        let x = x.as_ptr();
+        let x = [_mm256_loadu_ps(x), _mm256_loadu_ps(x.add(8)), _mm256_loadu_ps(x.add(16)), _mm256_loadu_ps(x.add(24))];
+        let mut by8 = _mm256_setzero_si256();
+        for x in x {
+            let magnitude = _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x7fff_ffff));
+            by8 = _mm256_max_epu32(by8, magnitude);
+        }
+        let by4 = _mm_max_epu32(_mm256_castsi256_si128(by8), _mm256_extracti128_si256::<1>(by8));
+        let by2 = _mm_max_epu32(by4, _mm_shuffle_epi32::<0x4e>(by4));
+        let amax = _mm_cvtsi128_si32(_mm_max_epu32(by2, _mm_shuffle_epi32::<0xb1>(by2))) as u32;
+        if amax < LEAST_AMAX {
+            return Step { d: 0.0, sum: 0 };
+        }
+        let d = f32::from_bits(amax) / 32767.0;
+        let (divisor, rounder) = (_mm256_set1_ps(d), _mm256_set1_ps(ROUNDER));
+        let (mut wide, mut by8) = ([_mm256_setzero_si256(); 4], _mm256_setzero_si256());
+        for (code, x) in wide.iter_mut().zip(x) {
+            let rounded = _mm256_castps_si256(_mm256_add_ps(_mm256_div_ps(x, divisor), rounder));
+            *code = _mm256_sub_epi32(rounded, _mm256_castps_si256(rounder));
+            by8 = _mm256_add_epi32(by8, *code);
+        }
+        let by4 = _mm_add_epi32(_mm256_castsi256_si128(by8), _mm256_extracti128_si256::<1>(by8));
+        let by2 = _mm_add_epi32(by4, _mm_shuffle_epi32::<0x4e>(by4));
+        let sum = _mm_cvtsi128_si32(_mm_add_epi32(by2, _mm_shuffle_epi32::<0xb1>(by2)));
+        // Packing works in halves of a vector, so its groups of four columns come as 0 2 1 3 and are put in order; then the
+        // columns of each group are put in theirs.
+        let order = _mm256_broadcastsi128_si256(_mm_set_epi8(15, 14, 11, 10, 13, 12, 9, 8, 7, 6, 3, 2, 5, 4, 1, 0));
+        for (to, wide) in codes.as_chunks_mut::<16>().0.iter_mut().zip(wide.as_chunks::<2>().0) {
+            let [low, high] = *wide;
+            let packed = _mm256_permute4x64_epi64::<0xd8>(_mm256_packs_epi32(low, high));
+            _mm256_storeu_si256(to.as_mut_ptr().cast(), _mm256_shuffle_epi8(packed, order));
+        }
+        Step { d, sum }
+    }
+}
+
 /// See [`super::super::scalar::matmul_quantised`].
 #[target_feature(enable = "avx2,f16c")]
 pub fn matmul_quantised(w: &Quantised<'_>, x: &Codes<'_>, out: &Tile<'_>, groups: Range<usize>) {
-    rows::matmul_quantised::<Avx2Rows, 8, 1>(w, x, out, groups);
+    rows::matmul_quantised::<Rows256<false>, 8, 1>(w, x, out, groups);
 }
 
 /// See [`super::super::scalar::matmul_f32`].

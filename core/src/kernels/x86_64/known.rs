@@ -1,0 +1,43 @@
+//! Instructions of AVX-512 that Miri does not know, in the words of AVX2 for Miri alone.
+//!
+//! # Safety
+//! All: the CPU has AVX2, AVX512F, AVX512VL and AVX512VNNI.
+#![allow(unsafe_code)]
+
+use core::arch::x86_64::*;
+
+/// `sums` and the products of two neighbouring 16-bit integers.
+#[inline(always)]
+pub unsafe fn dpwssd(sums: __m256i, a: __m256i, b: __m256i) -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if cfg!(miri) { _mm256_add_epi32(sums, _mm256_madd_epi16(a, b)) } else { _mm256_dpwssd_epi32(sums, a, b) }
+    }
+}
+
+/// The second operand where the first is not greater.
+#[inline(always)]
+pub unsafe fn max(a: __m512, b: __m512) -> __m512 {
+    // SAFETY: the caller's promise.
+    unsafe { if cfg!(miri) { halves(a, b, |a, b| _mm256_max_ps(a, b)) } else { _mm512_max_ps(a, b) } }
+}
+
+/// The second operand where the first is not smaller.
+#[inline(always)]
+pub unsafe fn min(a: __m512, b: __m512) -> __m512 {
+    // SAFETY: the caller's promise.
+    unsafe { if cfg!(miri) { halves(a, b, |a, b| _mm256_min_ps(a, b)) } else { _mm512_min_ps(a, b) } }
+}
+
+#[inline(always)]
+unsafe fn halves(a: __m512, b: __m512, f: impl Fn(__m256, __m256) -> __m256) -> __m512 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (a, b) = (_mm512_castps_pd(a), _mm512_castps_pd(b));
+        let low = f(_mm256_castpd_ps(_mm512_castpd512_pd256(a)), _mm256_castpd_ps(_mm512_castpd512_pd256(b)));
+        let upper = |v| _mm256_castpd_ps(_mm512_extractf64x4_pd::<1>(v));
+        let high = f(upper(a), upper(b));
+        let low = _mm512_castpd256_pd512(_mm256_castps_pd(low));
+        _mm512_castpd_ps(_mm512_insertf64x4::<1>(low, _mm256_castps_pd(high)))
+    }
+}
