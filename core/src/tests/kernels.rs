@@ -177,6 +177,42 @@ fn bits(floats: &[f32]) -> Vec<u32> {
 }
 
 #[test]
+fn activation_codes() {
+    let mut random = Random(29);
+    let others = others();
+    for (n, tokens) in cases(&[(37usize, 9usize), (64, 1)], (1..100).flat_map(|n| [1, 8, 11].map(|tokens| (n, tokens))))
+    {
+        let blocks = tokens * n.div_ceil(32);
+        for kind in 0..5 {
+            let mut x: Vec<f32> = (0..n * tokens).map(|_| random.float()).collect();
+            let last = x.len() - 1;
+            match kind {
+                // Blocks that count as zero, and those just above.
+                0 => x.iter_mut().for_each(|v| *v *= f32::from_bits(0x0d80_0000)),
+                // The largest, halves of a step, zeros of either sign.
+                1 => x.iter_mut().for_each(|v| *v *= f32::MAX),
+                2 => x.iter_mut().for_each(|v| *v = (*v * 65534.0).round() / 65534.0),
+                3 => x.iter_mut().for_each(|v| *v = if *v < 0.5 { -0.0 } else { *v }),
+                // What is not finite is seen wherever it stands.
+                _ => x[last] = [f32::NAN, f32::INFINITY, -f32::INFINITY][n % 3],
+            }
+            let run = |isa: Isa| {
+                let (mut codes, mut steps) = (vec![0i16; blocks * 32], vec![Step { d: 0.0, sum: 0 }; blocks]);
+                let finite = encode(isa, &x, n, &mut codes, &mut steps);
+                let steps: Vec<_> = steps.iter().map(|step| (step.d.to_bits(), step.sum)).collect();
+                // Codes of what is not finite are never used.
+                (finite, finite.then_some((codes, steps)))
+            };
+            let expected = run(Isa::Scalar);
+            assert_eq!(expected.0, kind != 4);
+            for isa in &others {
+                assert!(run(*isa) == expected, "{} {tokens} x {n}, kind {kind}", isa.name());
+            }
+        }
+    }
+}
+
+#[test]
 fn operators() {
     let mut random = Random(22);
     let others = others();

@@ -9,7 +9,7 @@ use core::arch::{asm, global_asm, x86_64::__cpuid_count};
 use core::fmt::{self, Write as _};
 use sha2::{Digest, Sha256};
 use tinyrustlm_core::container::DType;
-use tinyrustlm_core::kernels::codes::encode_all;
+use tinyrustlm_core::kernels::codes::encode;
 use tinyrustlm_core::kernels::{Avx2, Avx512, Codes, Input, Isa, Product, Serial, Step, matmul};
 use tinyrustlm_core::model::{Activation, Linear, Matrix, Model};
 use tinyrustlm_core::ops::activation::{finish_logits, gate};
@@ -60,7 +60,8 @@ extern "C" fn main() {
         }
     }
     // SAFETY: `main` runs once and is the only place that names MEMORY.
-    let memory = unsafe { &mut *(&raw mut MEMORY) };
+    #[allow(clippy::deref_addrof)]
+    let memory = unsafe { &mut *&raw mut MEMORY };
     for isa in [Isa::Scalar, all[0], all[1]] {
         if !matches!(generate_all(isa, memory), Ok(true)) {
             return end("failed: a model");
@@ -108,12 +109,21 @@ fn products(isa: Isa) -> bool {
             };
             let data = &mut data.0[shift..shift + len];
             fill(&mut random, dtype, data);
-            for tokens in [1, 2, 8, 9, TOKENS] {
+            for tokens in [1, 2, 3, 8, 13, TOKENS] {
                 let x = &mut x[..tokens * cols];
                 x.fill_with(|| random.float());
                 let codes = bytemuck::cast_slice_mut(&mut pairs[..tokens * blocks * 16]);
                 let steps = &mut steps[..tokens * blocks];
-                encode_all(x, cols, codes, steps);
+                encode(isa, x, cols, codes, steps);
+                let digest = |codes: &[i16], steps: &[Step]| {
+                    (hash(bytemuck::cast_slice(codes)), hash(bytemuck::cast_slice(steps)))
+                };
+                let coded = digest(codes, steps);
+                encode(Isa::Scalar, x, cols, codes, steps);
+                if coded != digest(codes, steps) {
+                    say(format_args!("{}: codes of {tokens} x {cols}", isa.name()));
+                    return false;
+                }
                 let input = Input { tokens, cols, floats: x, codes: Codes { codes, steps } };
                 let linear = Linear { matrix: Matrix { dtype, rows, cols, data }, bias: None };
                 for (isa, out) in [Isa::Scalar, isa].into_iter().zip(&mut outs) {
@@ -132,6 +142,11 @@ fn products(isa: Isa) -> bool {
     }
     say(format_args!("{} products: {count} comparisons equal", isa.name()));
     true
+}
+
+/// FNV-1a.
+fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 /// Weights: any codes, scales of either sign from 2^-8 to 2^-4; every seventh matrix all -128 (nibbles all 0 or 15).
