@@ -11,6 +11,10 @@ pub struct KvCacheArgs {
     pub kv_type: KvType,
 }
 
-fn parse(text: &str) -> Result<KvType, String> {
+/// The type of that name.
+///
+/// # Errors
+/// The names there are.
+pub fn parse(text: &str) -> Result<KvType, String> {
     KvType::named(text).ok_or_else(|| format!("one of {}", KvType::ALL.map(KvType::name).join(", ")))
 }

@@ -2,13 +2,14 @@
 
 use super::logits::Backend;
 use crate::failure::{Failure, Kind};
-use crate::kv_cache::KvCacheArgs;
+use crate::kv_cache;
 use crate::pages::PagesArgs;
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Instant;
 use tinyrustlm::core::container::DType;
 use tinyrustlm::core::kernels::Workers;
+use tinyrustlm::core::kv_cache::KvType;
 use tinyrustlm::core::model::tensors::Role;
 use tinyrustlm::core::model::{Matrix, Model};
 use tinyrustlm::core::plan::{DEFAULT_BATCH, Plan};
@@ -19,7 +20,7 @@ use tinyrustlm::{Backing, Memory, Threads, describe};
 /// Arguments of `slm bench`.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  slm bench model.slm\n  slm bench model.slm -p 512 -n 64 -t 1,2 --depth 1,512,2048 --json\n\n\
+    after_help = "Examples:\n  slm bench model.slm\n  slm bench model.slm -p 512 -n 64 -t 1,2 --depth 1,512,2048 --kv-cache f32,q8_0 --json\n\n\
     Every round measures reading the weights, prefill and decode in turn, so that all see the same machine; the figures\n\
     are medians. The limit is the time to read the bytes a token needs at the rate measured in the same round."
 )]
@@ -49,8 +50,9 @@ pub struct Args {
     backend: Backend,
     #[command(flatten)]
     pages: PagesArgs,
-    #[command(flatten)]
-    kv_cache: KvCacheArgs,
+    /// How keys and values are kept: f32, q8_0 or both.
+    #[arg(long = "kv-cache", value_name = "TYPE", value_parser = kv_cache::parse, value_delimiter = ',', default_value = "f32")]
+    kv_types: Vec<KvType>,
     /// Count the time the thread had a core instead of time on the wall: for one thread on a busy machine.
     #[arg(long)]
     thread_clock: bool,
@@ -59,12 +61,24 @@ pub struct Args {
     json: bool,
 }
 
+/// A sequence to decode at.
+struct Sequence {
+    kv_type: KvType,
+    /// Positions before the decoded tokens.
+    depth: usize,
+}
+
+/// Bytes of keys and values of a position.
+fn position_bytes(plan: &Plan) -> f64 {
+    plan.kv_bytes() as f64 / plan.context as f64
+}
+
 /// What was measured with one number of threads.
 struct Figures {
     threads: usize,
     read: Vec<f64>,
     prefill: Vec<f64>,
-    /// Per depth: seconds a token, and the share of the limit.
+    /// Per sequence: seconds a token, and the share of the limit.
     decode: Vec<(Vec<f64>, Vec<f64>)>,
 }
 
@@ -77,6 +91,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
     })?;
     let load = start.elapsed().as_secs_f64();
     let core = |e| Failure::new(Kind::Usage, describe(e, None));
+    // A sequence for every kind of cache and depth, so that each is filled once and all take turns; and one for the prompt.
+    let mut sequences: Vec<Sequence> = vec![];
+    for &kv_type in &args.kv_types {
+        sequences.extend(args.depth.iter().map(|&depth| Sequence { kv_type, depth }));
+    }
     let deepest = args.depth.iter().max().map_or(0, |depth| depth + args.tokens);
     let context = args.prompt.max(deepest);
     if context > model.config.max_context {
@@ -84,15 +103,22 @@ pub fn run(args: Args) -> Result<(), Failure> {
         return Err(Failure::new(Kind::Usage, format!("-p, -n and --depth need {context} of {limit} positions")));
     }
     let most = args.threads.iter().copied().max().unwrap_or(1);
-    let plan = Plan::new(&model, context, args.batch)
-        .and_then(|plan| plan.for_cache(&model, args.kv_cache.kv_type)?.for_workers(most))
-        .map_err(core)?;
-    let mut memory = Memory::new(&plan)?;
+    let planned = |context: usize, kv_type: KvType| {
+        Plan::new(&model, context, args.batch).and_then(|plan| plan.for_cache(&model, kv_type)?.for_workers(most))
+    };
+    let of_prompt = args.kv_types.first().map(|&kv_type| (args.prompt.max(1), kv_type));
+    let of_depths = sequences.iter().map(|sequence| (sequence.depth + args.tokens, sequence.kv_type));
+    let plans = of_prompt.into_iter().chain(of_depths).map(|(context, kv_type)| planned(context.max(1), kv_type));
+    let plans = plans.collect::<Result<Vec<_>, _>>().map_err(core)?;
+    let mut memories = plans.iter().map(Memory::new).collect::<Result<Vec<_>, _>>()?;
     let isa = args.backend.isa()?;
-    let mut session = Session::new(&model, plan, memory.blocks(), isa).map_err(core)?;
+    let sessions =
+        memories.iter_mut().zip(&plans).map(|(memory, plan)| Session::new(&model, *plan, memory.blocks(), isa));
+    let mut sessions = sessions.collect::<Result<Vec<_>, _>>().map_err(core)?;
+    let plan_bytes = plans.iter().map(Plan::bytes).sum::<usize>();
+    let kv_bytes_in_all = plans.iter().map(Plan::kv_bytes).sum::<usize>();
     let clock = if args.thread_clock { Clock::Thread } else { Clock::Wall };
     let token_bytes = token_bytes(&model);
-    let kv_bytes = (plan.kv_bytes() / context) as f64;
 
     let pools = args.threads.iter().map(|&n| Threads::new(n)).collect::<Result<Vec<_>, _>>()?;
     let mut all: Vec<Figures> = pools
@@ -101,20 +127,23 @@ pub fn run(args: Args) -> Result<(), Failure> {
             threads: pool.count(),
             read: vec![],
             prefill: vec![],
-            decode: args.depth.iter().map(|_| (vec![], vec![])).collect(),
+            decode: sequences.iter().map(|_| (vec![], vec![])).collect(),
         })
         .collect();
     for _ in 0..args.rounds.max(1) {
         for (pool, figures) in pools.iter().zip(&mut all) {
             let rate = file.bytes().len() as f64 / read_seconds(clock, file.bytes(), pool);
             figures.read.push(rate);
+            let Some((of_prompt, of_depths)) = sessions.split_first_mut() else { break };
             if args.prompt > 0 {
-                figures.prefill.push(prefill_seconds(clock, &mut session, pool, args.prompt).map_err(core)?);
+                figures.prefill.push(prefill_seconds(clock, of_prompt, pool, args.prompt).map_err(core)?);
             }
-            for (&depth, (decode, share)) in args.depth.iter().zip(&mut figures.decode) {
-                let token = median(decode_seconds(clock, &mut session, pool, depth, args.tokens).map_err(core)?);
-                let bytes = token_bytes + kv_bytes * (depth + args.tokens / 2) as f64;
-                share.push(bytes / rate / token);
+            for ((sequence, session), (decode, share)) in sequences.iter().zip(of_depths).zip(&mut figures.decode) {
+                let depth = sequence.depth;
+                let token = median(decode_seconds(clock, session, pool, depth, args.tokens).map_err(core)?);
+                share.push(
+                    (token_bytes + position_bytes(session.plan()) * (depth + args.tokens / 2) as f64) / rate / token,
+                );
                 decode.push(token);
             }
         }
@@ -127,9 +156,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
         let rows: Vec<_> = all
             .iter()
             .map(|f| {
-                let decode = args.depth.iter().zip(&f.decode).map(|(depth, (seconds, share))| {
+                let decode = sequences.iter().zip(&f.decode).map(|(sequence, (seconds, share))| {
                     json!({
-                        "depth": depth, "tokens_per_second": 1.0 / median(seconds.clone()),
+                        "depth": sequence.depth, "kv_cache": sequence.kv_type.name(), "tokens_per_second": 1.0 / median(seconds.clone()),
                         "share_of_read_limit": median(share.clone()),
                     })
                 });
@@ -144,8 +173,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
         println!(
             "{}",
             json!({
-                "model": args.model.display().to_string(), "isa": isa.name(), "huge_pages": huge, "kv_cache": plan.kv_type.name(), "load_seconds": load, "rounds": args.rounds,
-                "bytes_per_token": token_bytes, "kv_bytes_per_position": kv_bytes, "plan_bytes": plan.bytes(),
+                "model": args.model.display().to_string(), "isa": isa.name(), "huge_pages": huge, "load_seconds": load, "rounds": args.rounds,
+                "bytes_per_token": token_bytes, "plan_bytes": plan_bytes,
                 "file_bytes": file.bytes().len(), "peak_bytes": peak, "prompt": args.prompt, "results": rows,
             })
         );
@@ -153,11 +182,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     println!("{} on {}, {} in {load:.3} s", args.model.display(), isa.name(), how);
     println!(
-        "memory    file {:.1} MB, session {:.1} MB (keys and values {} {:.1} MB){}",
+        "memory    file {:.1} MB, sessions {:.1} MB (keys and values {:.1} MB){}",
         file.bytes().len() as f64 / 1e6,
-        plan.bytes() as f64 / 1e6,
-        plan.kv_type.name(),
-        plan.kv_bytes() as f64 / 1e6,
+        plan_bytes as f64 / 1e6,
+        kv_bytes_in_all as f64 / 1e6,
         peak.map_or(String::new(), |peak| format!(", peak of the process {:.1} MB", peak as f64 / 1e6)),
     );
     for f in &all {
@@ -166,12 +194,14 @@ pub fn run(args: Args) -> Result<(), Failure> {
             let rate = args.prompt as f64 / median(f.prefill.clone());
             println!("  prefill {:>5}          {rate:>8.1} tokens/s", args.prompt);
         }
-        for (depth, (seconds, share)) in args.depth.iter().zip(&f.decode) {
+        for ((Sequence { kv_type, depth }, plan), (seconds, share)) in sequences.iter().zip(&plans[1..]).zip(&f.decode)
+        {
             let token = median(seconds.clone());
             println!(
-                "  decode at {depth:>5}        {:>8.1} tokens/s  {:>6.1} GB/s  {:>3.0} % of the read limit",
+                "  decode at {depth:>5}, {:<5} {:>8.1} tokens/s  {:>6.1} GB/s  {:>3.0} % of the read limit",
+                kv_type.name(),
                 1.0 / token,
-                (token_bytes + kv_bytes * *depth as f64) / token / 1e9,
+                (token_bytes + position_bytes(plan) * *depth as f64) / token / 1e9,
                 100.0 * median(share.clone()),
             );
         }
