@@ -104,8 +104,10 @@ impl Tile<'_> {
         // SAFETY: each row group belongs to one part, and a part writes it alone, one token after the other; the
         // results of different (token, row group) pairs do not overlap.
         let to = unsafe { self.out.range(token.saturating_mul(self.rows).saturating_add(row), len) };
-        for (to, value) in to.iter_mut().zip(values) {
-            *to = *value;
+        match to.first_chunk_mut() {
+            // All but the last: a store instead of a copy of some length.
+            Some(whole) => *whole = *values,
+            None => to.iter_mut().zip(values).for_each(|(to, value)| *to = *value),
         }
         if let Some(bias) = self.bias {
             for (to, bias) in to.iter_mut().zip(bias.get(row..).unwrap_or(&[])) {
