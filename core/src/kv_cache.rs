@@ -4,9 +4,9 @@
 //! both in q8_0 groups, so that attention is two products of the kind every backend has. A position is written alone and
 //! nothing is ever read back to write it, so a sequence that is cut short leaves the bits of one that never went on.
 
-use crate::bytes::{part, rows};
+use crate::bytes::{part, part_mut, rows};
 use crate::container::DType;
-use crate::container::directory::{BLOCK_COLS, GROUP_ROWS};
+use crate::container::directory::{BLOCK_COLS, GROUP_ROWS, place};
 use crate::kernels::codes::{LEAST_AMAX, amax, nearest};
 use crate::kernels::f16::{F16_INFINITY, f16_to_f32, f32_to_f16};
 use crate::kernels::{CodeMatrix, LANES};
@@ -161,9 +161,7 @@ impl CacheShape {
     ) {
         for (token, row) in rows(new, self.kv_heads.wrapping_mul(self.head_dim)).enumerate() {
             for (head, x) in rows(row, self.head_dim).enumerate() {
-                let start = head.wrapping_mul(len);
-                let part = cache.get_mut(start..start.wrapping_add(len)).unwrap_or(&mut []);
-                put(first.wrapping_add(token), part, x);
+                put(first.wrapping_add(token), part_mut(cache, head.wrapping_mul(len), len), x);
             }
         }
     }
@@ -194,14 +192,9 @@ fn clamped(code: f32) -> f32 {
     if code < -127.0 { -127.0 } else { code }
 }
 
-/// Where the code of a row and a column stands in its group.
-fn place(row: usize, col: usize) -> usize {
-    let vector = col % BLOCK_COLS / 4;
-    SCALES.wrapping_add(vector.wrapping_mul(4 * GROUP_ROWS)).wrapping_add(row % GROUP_ROWS * 4).wrapping_add(col % 4)
-}
-
-fn put(bytes: &mut [u8], at: usize, code: f32) {
-    if let Some(byte) = bytes.get_mut(at) {
+/// Puts the code of a row and a column to its place in a group.
+fn put(group: &mut [u8], row: usize, col: usize, code: f32) {
+    if let Some(byte) = group.get_mut(SCALES.wrapping_add(place(row, col))) {
         *byte = nearest(code) as u8;
     }
 }
@@ -219,7 +212,7 @@ fn store_key(head: &mut [u8], position: usize, x: &[f32]) -> bool {
         scale.iter_mut().zip(bits).for_each(|(to, from)| *to = from);
         for (col, x) in x.iter().enumerate() {
             let code = if d == 0.0 { 0.0 } else { clamped(x / d) };
-            put(group, place(position, col), code);
+            put(group, position, col, code);
         }
     }
     finite
@@ -235,7 +228,7 @@ fn store_value(head: &mut [u8], stride: usize, position: usize, x: &[f32]) -> f3
         let group = head.get_mut(at..).unwrap_or(&mut []);
         group.iter_mut().zip(ONES).for_each(|(to, from)| *to = from);
         for (row, x) in x.iter().enumerate() {
-            put(group, place(row, position), if d == 0.0 { 0.0 } else { x / d });
+            put(group, row, position, if d == 0.0 { 0.0 } else { x / d });
         }
     }
     d
@@ -268,14 +261,11 @@ impl<'a> KvCache<'a> {
 
     /// The part of `layer`.
     pub fn layer(&mut self, layer: usize, shape: CacheShape) -> LayerCache<'_> {
-        let range = |len: usize| {
-            let len = len.wrapping_mul(shape.kv_heads);
-            let start = layer.wrapping_mul(len);
-            start..start.wrapping_add(len)
-        };
+        let keys = shape.key_len().wrapping_mul(shape.kv_heads);
+        let values = shape.value_len().wrapping_mul(shape.kv_heads);
         LayerCache {
-            keys: self.keys.get_mut(range(shape.key_len())).unwrap_or(&mut []),
-            values: self.values.get_mut(range(shape.value_len())).unwrap_or(&mut []),
+            keys: part_mut(self.keys, layer.wrapping_mul(keys), keys),
+            values: part_mut(self.values, layer.wrapping_mul(values), values),
         }
     }
 

@@ -10,6 +10,7 @@ use tinyrustlm::core::plan::Plan;
 use tinyrustlm::core::session::Session;
 use tinyrustlm::core::tokenizer::Encode;
 use tinyrustlm::{Memory, ModelFile, describe, detect};
+use tinyrustlm_cli::convert::{best, cosine, divergence};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut words = std::env::args().skip(1);
@@ -34,46 +35,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [exact, coded] = &mut memories;
     let mut exact = Session::new(&model, plans[0], exact.blocks(), detect()).map_err(said)?;
     let mut coded = Session::new(&model, plans[1], coded.blocks(), detect()).map_err(said)?;
-    let (mut divergence, mut worst, mut same, mut least) = (0.0, 0.0f64, 0, 1.0f64);
+    let (mut sum, mut worst, mut same, mut least) = (0.0, 0.0f64, 0, 1.0f64);
     for &id in &ids {
         let x = exact.step(id, &Serial).map_err(said)?;
         let y = coded.step(id, &Serial).map_err(said)?;
-        let kl = divergence_of(x, y);
-        divergence += kl;
+        let kl = divergence(x, y);
+        sum += kl;
         worst = worst.max(kl);
-        same += usize::from(best(x) == best(y));
+        same += usize::from(best::<1>(x) == best::<1>(y));
         least = least.min(cosine(x, y));
     }
     let n = ids.len() as f64;
     println!("{} positions of {path}, keys and values q8_0 beside f32", ids.len());
-    println!(
-        "KL {:.6} nats on average, {worst:.4} at most; same best token {:.2} %",
-        divergence / n,
-        100.0 * same as f64 / n
-    );
+    println!("KL {:.6} nats on average, {worst:.4} at most; same best token {:.2} %", sum / n, 100.0 * same as f64 / n);
     println!("least cosine {least:.5}; {} bytes instead of {}", plans[1].kv_bytes(), plans[0].kv_bytes());
     Ok(())
-}
-
-/// The sum of p ln(p / q) of the softmax p of `x` and q of `y`.
-fn divergence_of(x: &[f32], y: &[f32]) -> f64 {
-    let log_sum = |v: &[f32]| {
-        let most = f64::from(v.iter().copied().fold(f32::MIN, f32::max));
-        most + v.iter().map(|v| (f64::from(*v) - most).exp()).sum::<f64>().ln()
-    };
-    let (of_x, of_y) = (log_sum(x), log_sum(y));
-    let terms = x.iter().zip(y).map(|(x, y)| {
-        let (log_p, log_q) = (f64::from(*x) - of_x, f64::from(*y) - of_y);
-        log_p.exp() * (log_p - log_q)
-    });
-    terms.sum()
-}
-
-fn best(logits: &[f32]) -> Option<usize> {
-    (0..logits.len()).max_by(|&a, &b| logits[a].total_cmp(&logits[b]))
-}
-
-fn cosine(x: &[f32], y: &[f32]) -> f64 {
-    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
-    dot(x, y) / (dot(x, x) * dot(y, y)).sqrt()
 }

@@ -30,6 +30,13 @@ pub const GROUP_ROWS: usize = 8;
 /// Columns of a block, which share a scale per row.
 pub const BLOCK_COLS: usize = 32;
 
+/// Where the code of a row and a column stands in its group, behind the scales: a vector has 4 columns of 8 rows. Two columns 16
+/// apart share a byte of nibbles, which is that of the lower one.
+pub fn place(row: usize, col: usize) -> usize {
+    let vector = col % BLOCK_COLS / 4;
+    vector.wrapping_mul(4 * GROUP_ROWS).wrapping_add(row % GROUP_ROWS * 4).wrapping_add(col % 4)
+}
+
 /// How a payload's values are stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, NoUninit, CheckedBitPattern)]
 #[repr(u32)]

@@ -176,6 +176,29 @@ pub(super) trait Sixteen: Lanes {
     }
 }
 
+/// The sums of [`Lanes`], for a vector that holds all sixteen accumulators.
+#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_feature = "neon")))]
+macro_rules! sums_of_sixteen {
+    () => {
+        #[inline(always)]
+        fn dot16(a: &[f32], b: &[f32]) -> f32 {
+            Self::dot(a, b)
+        }
+
+        #[inline(always)]
+        fn sum16(terms: &[f32]) -> f32 {
+            Self::sum_of(terms)
+        }
+
+        #[inline(always)]
+        fn dots(queries: &[f32], dim: usize, keys: &[f32], stride: usize, scores: &mut [f32], places: Places) {
+            floats::scores::<Self>(queries, dim, keys, stride, scores, places);
+        }
+    };
+}
+#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_feature = "neon")))]
+pub(super) use sums_of_sixteen;
+
 /// The vector of portable code: one float. This file and `scalar.rs` define what every backend has to give.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(all(target_arch = "wasm32", target_feature = "simd128"), allow(dead_code))]

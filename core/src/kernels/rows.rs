@@ -188,7 +188,7 @@ fn tiles<R: Rows, const N: usize, const P: usize>(
 }
 
 /// Row group `group` of 8-bit codes for the `N` tokens from `first` on, each a tile of its own: what a weight vector is
-/// taken apart for serves them all.
+/// taken apart for serves them all. Gives `N`.
 #[inline(always)]
 fn few<R: Rows, const N: usize>(
     w: &Quantised<'_>,
@@ -197,7 +197,7 @@ fn few<R: Rows, const N: usize>(
     first: usize,
     at: usize,
     group: usize,
-) {
+) -> usize {
     let pairs = bytemuck::try_cast_slice::<i16, Pairs<1, 1>>(x.codes).unwrap_or(&[]);
     let (mut inputs, mut steps) = ([[].as_slice(); N], [[].as_slice(); N]);
     for (i, (input, step)) in inputs.iter_mut().zip(&mut steps).enumerate() {
@@ -205,7 +205,7 @@ fn few<R: Rows, const N: usize>(
         // All of one length, so that the loop need not ask for each.
         (*input, *step) = (part(pairs, start, w.blocks), part(x.steps, start, w.blocks));
         if input.len() != w.blocks || step.len() != w.blocks {
-            return;
+            return N;
         }
     }
     let mut acc = [R::zero(); N];
@@ -230,6 +230,7 @@ fn few<R: Rows, const N: usize>(
     for (i, acc) in acc.into_iter().enumerate() {
         out.put(first.wrapping_add(i), group, &R::store(acc));
     }
+    N
 }
 
 /// out[t][r] = row r of the matrix times token t, for the rows of `groups`; `N` tokens of a tile of `N * P` at a time.
@@ -253,15 +254,10 @@ pub(super) fn matmul_quantised<R: Rows, const N: usize, const P: usize>(
         let mut at = 0usize;
         while at < left {
             let token = first.wrapping_add(at);
-            match left.wrapping_sub(at) {
+            at = at.wrapping_add(match left.wrapping_sub(at) {
                 1 => few::<R, 1>(w, &rest, out, token, at, group),
                 2 | 4 => few::<R, 2>(w, &rest, out, token, at, group),
                 _ => few::<R, 3>(w, &rest, out, token, at, group),
-            }
-            at = at.wrapping_add(match left.wrapping_sub(at) {
-                1 => 1,
-                2 | 4 => 2,
-                _ => 3,
             });
         }
     }

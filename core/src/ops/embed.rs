@@ -1,7 +1,7 @@
 //! One row of the embedding as floats.
 
 use crate::container::DType;
-use crate::container::directory::{BLOCK_COLS, GROUP_ROWS};
+use crate::container::directory::{BLOCK_COLS, GROUP_ROWS, place};
 use crate::kernels::f16::f16_to_f32;
 use crate::model::Matrix;
 
@@ -24,12 +24,10 @@ pub fn embed(matrix: &Matrix<'_>, row: usize, scale: f32, out: &mut [f32]) {
         start = start.wrapping_add(group_bytes);
         let half = |index: usize| block.as_chunks::<2>().0.get(index).map_or(0.0, |bits| f16_to_f32(*bits));
         let (d, m) = (half(lane), half(lane.wrapping_add(GROUP_ROWS)));
-        let first = dtype.group_scales().wrapping_mul(2).wrapping_add(lane.wrapping_mul(4));
+        let codes = block.get(dtype.group_scales().wrapping_mul(2)..).unwrap_or(&[]);
         for (column, out) in out.iter_mut().enumerate() {
-            // A vector of bytes has 4 columns of 8 rows; in nibbles the low ones come first.
-            let vector = if dtype == DType::Q8_0 { column / 4 } else { column / 4 % 4 };
-            let at = first.wrapping_add(vector.wrapping_mul(4 * GROUP_ROWS)).wrapping_add(column % 4);
-            let byte = block.get(at).copied().unwrap_or(0);
+            let of_byte = if dtype == DType::Q8_0 { column } else { column % 16 };
+            let byte = codes.get(place(lane, of_byte)).copied().unwrap_or(0);
             let nibble = if column < 16 { byte & 15 } else { byte >> 4 };
             let value = match dtype {
                 DType::Q8_0 => d * f32::from(byte as i8),

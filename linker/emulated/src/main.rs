@@ -5,9 +5,12 @@
 #![no_std]
 #![no_main]
 
+#[path = "../../greedy.rs"]
+mod greedy;
+
 use core::arch::{asm, global_asm, x86_64::__cpuid_count};
 use core::fmt::{self, Write as _};
-use sha2::{Digest, Sha256};
+use greedy::{IDS, model};
 use tinyrustlm_core::container::DType;
 use tinyrustlm_core::kernels::codes::encode;
 use tinyrustlm_core::kernels::{Avx2, Avx512, Codes, Input, Isa, Product, Serial, Step, matmul};
@@ -22,24 +25,8 @@ use tinyrustlm_core::{Block64, Error};
 
 global_asm!(include_str!("boot.s"), options(att_syntax));
 
-/// Files are read in place, at a multiple of 64.
-#[repr(C, align(64))]
-struct Aligned<T: ?Sized>(T);
-
-macro_rules! model {
-    ($name:literal) => {{
-        static FILE: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!("../../../fixtures/models/", $name, ".slm")));
-        ($name, &FILE.0)
-    }};
-}
-
 const BLOCKS: usize = 65536;
 static mut MEMORY: [Block64; BLOCKS] = [Block64::ZERO; BLOCKS];
-
-/// Byte tokens of `<bos>Hello`.
-const PROMPT: [u32; 6] = [256, 72, 101, 108, 108, 111];
-/// Prompt and generated tokens.
-const IDS: usize = 22;
 
 #[unsafe(no_mangle)]
 extern "C" fn main() {
@@ -94,7 +81,7 @@ const TOKENS: usize = 17;
 fn products(isa: Isa) -> bool {
     let mut random = Random(21);
     let mut count = 0;
-    let mut data = Aligned([0u8; MOST * MOST * 4 + 64]);
+    let mut data = greedy::Aligned([0u8; MOST * MOST * 4 + 64]);
     let mut x = [0.0f32; TOKENS * MOST];
     let mut pairs = [0i32; TOKENS * 48];
     let mut steps = [Step { d: 0.0, sum: 0 }; TOKENS * 3];
@@ -235,42 +222,16 @@ fn generate(isa: Isa, name: &str, file: &'static [u8], memory: &mut [Block64]) -
     let model = Model::parse(file)?;
     let plan = Plan::new(&model, IDS, 16)?;
     let mut session = Session::new(&model, plan, memory, isa)?;
-    let mut ids = [0; IDS];
-    ids[..PROMPT.len()].copy_from_slice(&PROMPT);
-    let mut logits = session.prefill(&PROMPT, &Serial)?;
-    for slot in &mut ids[PROMPT.len()..] {
-        *slot = best(logits);
-        logits = session.step(*slot, &Serial)?;
-    }
-    let digest = Sha256::digest(bytemuck::cast_slice(logits));
+    let answer = greedy::generate(&mut session)?;
     // All of them once more, in passes of several tokens.
     session.reset();
-    let together = Sha256::digest(bytemuck::cast_slice(session.prefill(&ids, &Serial)?));
-    if together != digest {
+    if greedy::digest(session.prefill(&answer.ids, &Serial)?) != answer.digest {
         say(format_args!("{} {name}: a prompt gives other logits than its tokens one by one", isa.name()));
         return Ok(false);
     }
-    let _ = write!(Serial1, "{} {name} ids ", isa.name());
-    for (i, id) in ids.iter().enumerate() {
-        let _ = write!(Serial1, "{}{id}", if i == 0 { "" } else { "," });
-    }
-    let _ = write!(Serial1, " sha256 ");
-    for byte in digest {
-        let _ = write!(Serial1, "{byte:02x}");
-    }
-    let _ = writeln!(Serial1);
+    let _ = write!(Serial1, "{} ", isa.name());
+    let _ = greedy::report(&mut Serial1, name, &answer);
     Ok(true)
-}
-
-/// The highest logit; the lower id of equals.
-fn best(logits: &[f32]) -> u32 {
-    let mut best = (0, f32::NEG_INFINITY);
-    for (id, &logit) in (0u32..).zip(logits) {
-        if logit > best.1 {
-            best = (id, logit);
-        }
-    }
-    best.0
 }
 
 /// The first serial port, which the emulator writes to a file.

@@ -155,7 +155,7 @@ pub fn compare(runner: &Runner, source: (&[f32], &Weight), file: (&[f32], &Weigh
 }
 
 /// KL divergence of the distribution of `b` from that of `a`, in nats.
-fn divergence(a: &[f32], b: &[f32]) -> f64 {
+pub fn divergence(a: &[f32], b: &[f32]) -> f64 {
     let max = |x: &[f32]| x.iter().fold(f32::NEG_INFINITY, |max, v| max.max(*v));
     let (max_a, max_b) = (max(a), max(b));
     let (mut sum_a, mut sum_b, mut mixed) = (0.0f64, 0.0f64, 0.0f64);
@@ -169,13 +169,14 @@ fn divergence(a: &[f32], b: &[f32]) -> f64 {
     mixed / sum_a - libm::log(sum_a) + libm::log(sum_b)
 }
 
-fn cosine(a: &[f32], b: &[f32]) -> f64 {
+/// Cosine of the angle between two vectors.
+pub fn cosine(a: &[f32], b: &[f32]) -> f64 {
     let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
     dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
 }
 
 /// Ids of the `N` largest values, equal ones in the order of their ids; ids beyond a short vocabulary are `usize::MAX`.
-fn best<const N: usize>(x: &[f32]) -> [usize; N] {
+pub fn best<const N: usize>(x: &[f32]) -> [usize; N] {
     let mut ids = [usize::MAX; N];
     let mut values = [f32::NEG_INFINITY; N];
     for (id, value) in x.iter().enumerate() {

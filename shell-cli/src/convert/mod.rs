@@ -31,6 +31,8 @@ mod write;
 
 use crate::failure::{Failure, Kind};
 use blocks::Dtype;
+/// How two rows of logits are compared, for benchmarks too.
+pub use drift::{best, cosine, divergence};
 use encode::Encoding;
 use input::{Head, Input};
 use mapping::Destination;

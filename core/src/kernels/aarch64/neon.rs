@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::super::codes::Codes;
-use super::super::lanes::{LANES, Lanes, Places, Sixteen};
+use super::super::lanes::{LANES, Lanes, Places, Sixteen, sums_of_sixteen};
 use super::super::rows::{self, Rows};
 use super::super::{Floats, Quantised, Tile, floats};
 use core::arch::aarch64::*;
@@ -84,20 +84,7 @@ impl Lanes for NeonLanes {
         self.store_some(to);
     }
 
-    #[inline(always)]
-    fn dot16(a: &[f32], b: &[f32]) -> f32 {
-        Self::dot(a, b)
-    }
-
-    #[inline(always)]
-    fn sum16(terms: &[f32]) -> f32 {
-        Self::sum_of(terms)
-    }
-
-    #[inline(always)]
-    fn dots(queries: &[f32], dim: usize, keys: &[f32], stride: usize, scores: &mut [f32], places: Places) {
-        floats::scores::<Self>(queries, dim, keys, stride, scores, places);
-    }
+    sums_of_sixteen!();
 }
 
 impl Sixteen for NeonLanes {

@@ -12,7 +12,7 @@
 use super::super::codes::{Codes, Step};
 use super::super::dispatch::Task;
 use super::super::floats;
-use super::super::lanes::{LANES, Lanes, Places, Sixteen};
+use super::super::lanes::{LANES, Lanes, Places, Sixteen, sums_of_sixteen};
 use super::super::rows;
 use super::super::{Floats, Quantised, Tile};
 use super::avx2::{Rows256, encode_block};
@@ -109,25 +109,12 @@ impl Lanes for Avx512Lanes {
     }
 
     #[inline(always)]
-    fn dot16(a: &[f32], b: &[f32]) -> f32 {
-        Self::dot(a, b)
-    }
-
-    #[inline(always)]
-    fn sum16(terms: &[f32]) -> f32 {
-        Self::sum_of(terms)
-    }
-
-    #[inline(always)]
     fn encode_block(x: &[f32; BLOCK_COLS], codes: &mut [i16; BLOCK_COLS]) -> Step {
         // SAFETY: see the head of this file.
         unsafe { encode_block(x, codes) }
     }
 
-    #[inline(always)]
-    fn dots(queries: &[f32], dim: usize, keys: &[f32], stride: usize, scores: &mut [f32], places: Places) {
-        floats::scores::<Self>(queries, dim, keys, stride, scores, places);
-    }
+    sums_of_sixteen!();
 }
 
 impl Sixteen for Avx512Lanes {
