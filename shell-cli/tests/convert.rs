@@ -68,6 +68,7 @@ fn check_folder(folder: &Path, out: &Path) {
         assert!(worst <= 1.4e-4, "{name}, prompt {row}: off by {worst}");
         assert_eq!(argmax(got), golden.argmax[row], "{name}, prompt {row}");
     }
+    check_bf16(folder, out, &file, &golden.prompts);
     // Every dtype runs, rows and columns padded, and the nearer dtype is nearer.
     let mut errors = Vec::new();
     for dtype in Dtype::QUANTISED {
@@ -77,6 +78,33 @@ fn check_folder(folder: &Path, out: &Path) {
         errors.push(got.iter().zip(&golden.rows).map(error).sum::<f32>());
     }
     assert!(errors[0] < errors[1] && errors[0] < errors[2], "{name}: squared errors {errors:?}");
+}
+
+/// bf16 gives the bits of `same`, the file in f32, and is refused where the publisher did not store it.
+fn check_bf16(folder: &Path, out: &Path, same: &Path, prompts: &[Vec<u32>]) {
+    let config: Value = serde_json::from_slice(&fs::read(folder.join("config.json")).unwrap()).unwrap();
+    let published = config["dtype"].as_str().or(config["torch_dtype"].as_str()).unwrap();
+    let file = out.join("bf16.slm");
+    let mut options = options(folder, &file, Quant::All(Dtype::Bf16));
+    let result = run(&options);
+    if published != "bfloat16" {
+        assert!(result.unwrap_err().message.contains("NotBf16"), "{published}");
+        assert!(!file.exists());
+        // One matrix in bf16 is refused like all of them, the others do not matter.
+        options.quant = Quant::All(Dtype::F32);
+        options.tensor_types = vec!["layers.0.wq.weight=bf16".into()];
+        assert!(run(&options).unwrap_err().message.contains("q_proj"), "the tensor is named");
+        return;
+    }
+    result.unwrap();
+    let bits = |file: &Path| -> Vec<u32> { logits(file, prompts).iter().flatten().map(|v| v.to_bits()).collect() };
+    assert!(bits(&file) == bits(same), "{}", folder.display());
+    let matrices: u64 =
+        inspect::read(&file).unwrap().tensors.iter().map(|t| u64::from(t.dtype == "bf16") * t.byte_length).sum();
+    let floats: u64 =
+        inspect::read(same).unwrap().tensors.iter().map(|t| u64::from(t.shape.len() == 2) * t.byte_length).sum();
+    assert_eq!(2 * matrices, floats);
+    fs::remove_file(file).unwrap();
 }
 
 #[test]

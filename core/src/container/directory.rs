@@ -49,6 +49,8 @@ pub enum DType {
     Q4_0 = 3,
     /// `w = d * q + m`, 4-bit codes.
     Q4_1 = 4,
+    /// Row-major floats whose lower 16 bits are 0 and not stored.
+    Bf16 = 5,
     /// A record.
     Bytes = 16,
 }
@@ -61,6 +63,7 @@ impl DType {
             2 => Self::Q8_0,
             3 => Self::Q4_0,
             4 => Self::Q4_1,
+            5 => Self::Bf16,
             16 => Self::Bytes,
             _ => return None,
         })
@@ -69,27 +72,32 @@ impl DType {
     /// Bytes of a group of 8 rows and 32 columns; 0 where the layout has no groups.
     pub const fn group_bytes(self) -> usize {
         match self {
-            Self::F32 | Self::Bytes => 0,
+            Self::F32 | Self::Bf16 | Self::Bytes => 0,
             Self::Q8_0 => 272,
             Self::Q4_0 => 144,
             Self::Q4_1 => 160,
         }
     }
 
+    /// Whether values are codes in groups.
+    pub const fn is_quantised(self) -> bool {
+        self.group_bytes() != 0
+    }
+
     /// What an entry of this dtype states as `block_size`.
     pub const fn block_size(self) -> u32 {
-        if self.group_bytes() == 0 { 0 } else { BLOCK_COLS as u32 }
+        if self.is_quantised() { BLOCK_COLS as u32 } else { 0 }
     }
 
     /// What an entry of this dtype states as `layout`.
     pub const fn layout(self) -> u32 {
-        if self.group_bytes() == 0 { 0 } else { 1 }
+        if self.is_quantised() { 1 } else { 0 }
     }
 
     /// f16 numbers at the start of a group: scales, then minimums.
     pub const fn group_scales(self) -> usize {
         match self {
-            Self::F32 | Self::Bytes => 0,
+            Self::F32 | Self::Bf16 | Self::Bytes => 0,
             Self::Q8_0 | Self::Q4_0 => GROUP_ROWS,
             Self::Q4_1 => 2 * GROUP_ROWS,
         }
@@ -100,6 +108,7 @@ impl DType {
         let (rows, cols) = (u64::from(rows), u64::from(cols));
         match self {
             Self::F32 => rows.checked_mul(cols)?.checked_mul(4),
+            Self::Bf16 => rows.checked_mul(cols)?.checked_mul(2),
             Self::Bytes => Some(rows),
             Self::Q8_0 | Self::Q4_0 | Self::Q4_1 => rows
                 .div_ceil(GROUP_ROWS as u64)
@@ -155,7 +164,7 @@ impl Entry {
         let ranks = match self.dtype {
             DType::Bytes => 1..=1,
             DType::F32 => 1..=2,
-            DType::Q8_0 | DType::Q4_0 | DType::Q4_1 => 2..=2,
+            DType::Q8_0 | DType::Q4_0 | DType::Q4_1 | DType::Bf16 => 2..=2,
         };
         if !ranks.contains(&self.rank) {
             return Some((Code::Rank, RANK));

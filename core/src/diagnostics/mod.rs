@@ -177,6 +177,7 @@ fn precision(model: &Model<'_>) -> &'static str {
         DType::Q8_0 => "q8_0",
         DType::Q4_0 => "q4_0",
         DType::Q4_1 => "q4_1",
+        DType::Bf16 => "bf16",
         DType::Bytes => "bytes",
     }
 }

@@ -12,7 +12,7 @@ use super::lanes::Lanes;
 use super::wasm32::{SimdLanes, simd128};
 #[cfg(target_arch = "x86_64")]
 use super::x86_64::{avx2, avx512};
-use super::{Floats, Quantised, Tile};
+use super::{Floats, Quantised, Stored, Tile};
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 use super::{lanes::ScalarLanes, scalar};
 use core::ops::Range;
@@ -120,13 +120,13 @@ pub(super) fn matmul_quantised(isa: Isa, w: &Quantised<'_>, x: &Codes<'_>, out: 
     )
 }
 
-pub(super) fn matmul_f32(isa: Isa, w: &Floats<'_>, x: &[f32], out: &Tile<'_>, groups: Range<usize>) {
+pub(super) fn matmul_floats<W: Stored>(isa: Isa, w: &Floats<'_, W>, x: &[f32], out: &Tile<'_>, groups: Range<usize>) {
     choose!(
         isa,
-        scalar: scalar::matmul_f32(w, x, out, groups),
-        avx2: avx2::matmul_f32(w, x, out, groups),
-        avx512: avx512::matmul_f32(w, x, out, groups),
-        neon: neon::matmul_f32(w, x, out, groups),
-        simd128: simd128::matmul_f32(w, x, out, groups)
+        scalar: scalar::matmul_floats(w, x, out, groups),
+        avx2: avx2::matmul_floats(w, x, out, groups),
+        avx512: avx512::matmul_floats(w, x, out, groups),
+        neon: neon::matmul_floats(w, x, out, groups),
+        simd128: simd128::matmul_floats(w, x, out, groups)
     )
 }

@@ -1,7 +1,7 @@
-//! Products of floats over the lanes of any instruction set: f32 weights, and the scores of attention.
+//! Products of floats over the lanes of any instruction set: weights of f32 and bf16, and the scores of attention.
 
 use super::lanes::{LANES, Places, Sixteen};
-use super::{Floats, Tile};
+use super::{Floats, Stored, Tile};
 use crate::bytes::{rows, rows_mut};
 use crate::container::directory::GROUP_ROWS;
 use core::ops::Range;
@@ -10,7 +10,7 @@ use core::ops::Range;
 ///
 /// Loops and functions rather than `map` and closures: those may stay outside of what is compiled for the instruction set.
 #[inline(always)]
-fn dots<V: Sixteen, const R: usize, const T: usize>(w: [&[f32]; R], x: [&[f32]; T]) -> [[f32; R]; T] {
+fn dots<V: Sixteen, W: Stored, const R: usize, const T: usize>(w: [&[W]; R], x: [&[f32]; T]) -> [[f32; R]; T] {
     let mut acc = [[V::zero(); R]; T];
     let cols = w.first().map_or(0, |w| w.len());
     let (mut w_chunks, mut x_chunks) = ([[].as_slice(); R], [[].as_slice(); T]);
@@ -27,7 +27,7 @@ fn dots<V: Sixteen, const R: usize, const T: usize>(w: [&[f32]; R], x: [&[f32]; 
     for i in 0..cols / LANES {
         for (weights, w) in weights.iter_mut().zip(w_chunks) {
             let Some(w) = w.get(i) else { break };
-            *weights = V::whole(w);
+            *weights = W::lanes(w);
         }
         for (acc, x) in acc.iter_mut().zip(x_chunks) {
             let Some(x) = x.get(i) else { break };
@@ -40,7 +40,7 @@ fn dots<V: Sixteen, const R: usize, const T: usize>(w: [&[f32]; R], x: [&[f32]; 
     let done = cols.wrapping_sub(cols % LANES);
     if done != cols {
         for (weights, w) in weights.iter_mut().zip(w) {
-            *weights = V::load(w.get(done..).unwrap_or(&[]));
+            *weights = W::tail(w.get(done..).unwrap_or(&[]));
         }
         for (acc, x) in acc.iter_mut().zip(x) {
             let x = V::load(x.get(done..).unwrap_or(&[]));
@@ -104,12 +104,12 @@ fn some_heads<V: Sixteen, const T: usize>(
         let place = places.start.wrapping_add(at);
         match next.get(..dim) {
             Some(second) if at.wrapping_add(1) < places.len => {
-                put(&dots::<V, 2, T>([key, second], inputs), scores, places.stride, place);
+                put(&dots::<V, f32, 2, T>([key, second], inputs), scores, places.stride, place);
                 rest = next.get(stride..).unwrap_or(&[]);
                 at = at.wrapping_add(2);
             }
             _ => {
-                put(&dots::<V, 1, T>([key], inputs), scores, places.stride, place);
+                put(&dots::<V, f32, 1, T>([key], inputs), scores, places.stride, place);
                 rest = next;
                 at = at.wrapping_add(1);
             }
@@ -128,8 +128,8 @@ fn put<const R: usize, const T: usize>(dots: &[[f32; R]; T], scores: &mut [f32],
 }
 
 #[inline(always)]
-fn tile<V: Sixteen, const R: usize, const T: usize>(
-    w: &Floats<'_>,
+fn tile<V: Sixteen, W: Stored, const R: usize, const T: usize>(
+    w: &Floats<'_, W>,
     x: &[f32],
     token: usize,
     group: usize,
@@ -148,7 +148,7 @@ fn tile<V: Sixteen, const R: usize, const T: usize>(
         for row in &mut weights {
             *row = of.next().unwrap_or(&[]);
         }
-        for (values, dots) in values.iter_mut().zip(dots::<V, R, T>(weights, inputs)) {
+        for (values, dots) in values.iter_mut().zip(dots::<V, W, R, T>(weights, inputs)) {
             for (value, dot) in values.iter_mut().skip(first.wrapping_mul(R)).zip(dots) {
                 *value = dot;
             }
@@ -157,7 +157,7 @@ fn tile<V: Sixteen, const R: usize, const T: usize>(
     // Rows that do not fill a run of R.
     let done = row_group.len().checked_div(w.cols.saturating_mul(R)).unwrap_or(0).wrapping_mul(R);
     for (i, row) in rows(row_group, w.cols).enumerate().skip(done) {
-        for (values, [dot]) in values.iter_mut().zip(dots::<V, 1, T>([row], inputs)) {
+        for (values, [dot]) in values.iter_mut().zip(dots::<V, W, 1, T>([row], inputs)) {
             if let Some(value) = values.get_mut(i) {
                 *value = dot;
             }
@@ -170,16 +170,17 @@ fn tile<V: Sixteen, const R: usize, const T: usize>(
 
 /// out[t][r] = dot16(row r, token t) for the rows of `groups`.
 #[inline(always)]
-pub(super) fn matmul_f32<V: Sixteen>(w: &Floats<'_>, x: &[f32], out: &Tile<'_>, groups: Range<usize>) {
+pub(super) fn matmul<V: Sixteen, W: Stored>(w: &Floats<'_, W>, x: &[f32], out: &Tile<'_>, groups: Range<usize>) {
     for group in groups {
         let mut token = 0usize;
         while out.tokens.saturating_sub(token) >= 4 {
-            tile::<V, 1, 4>(w, x, token, group, out);
+            tile::<V, W, 1, 4>(w, x, token, group, out);
             token = token.wrapping_add(4);
         }
         while token < out.tokens {
-            // Row after row, as the memory lies: for one token the reading decides.
-            tile::<V, 1, 1>(w, x, token, group, out);
+            // Row after row, as the memory lies: for one token the reading decides, and two rows at once are read at
+            // little more than half the rate.
+            tile::<V, W, 1, 1>(w, x, token, group, out);
             token = token.wrapping_add(1);
         }
     }

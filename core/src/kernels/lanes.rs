@@ -4,6 +4,9 @@
 //! Where each element stands alone, the width of a vector changes no bit, and a backend takes the one that suits it. Sums
 //! always have sixteen accumulators (`SPEC.md`, 5.1), in however many vectors.
 
+#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_feature = "neon")))]
+use super::Bf16;
+use super::Stored;
 use super::codes::{Step, encode_block};
 use crate::bytes::rows;
 use crate::container::directory::BLOCK_COLS;
@@ -116,25 +119,21 @@ pub trait Lanes: Copy {
 
 /// A vector that holds all sixteen accumulators.
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_feature = "neon")))]
-pub(super) trait Sixteen: Lanes {
+pub trait Sixteen: Lanes {
     /// The lanes in order.
     fn whole(from: &[f32; LANES]) -> Self;
+    /// The same of bf16, whose bits are the upper ones of the lanes.
+    fn widened(from: &[Bf16; LANES]) -> Self;
     /// Stores the lanes in order.
     fn put(self, to: &mut [f32; LANES]);
     /// The tree of `SPEC.md`, 5.1: halves of 8, 4, 2, 1.
     fn sum(self) -> f32;
 
     #[inline(always)]
-    fn load_some(from: &[f32]) -> Self {
+    fn load_some<W: Stored>(from: &[W]) -> Self {
         match from.first_chunk() {
-            Some(whole) => Self::whole(whole),
-            None => {
-                let mut whole = [0.0; LANES];
-                for (to, from) in whole.iter_mut().zip(from) {
-                    *to = *from;
-                }
-                Self::whole(&whole)
-            }
+            Some(whole) => W::lanes(whole),
+            None => W::lanes(&W::filled(from)),
         }
     }
 
@@ -221,6 +220,18 @@ fn tree(mut acc: [f32; LANES]) -> f32 {
     sum
 }
 
+/// [`Lanes::dot16`], of anything that widens to floats.
+#[cfg_attr(all(target_arch = "wasm32", target_feature = "simd128"), allow(dead_code))]
+pub fn dot16<W: Stored>(a: &[W], b: &[f32]) -> f32 {
+    let mut acc = [0.0f32; LANES];
+    for (a, b) in a.chunks(LANES).zip(b.chunks(LANES)) {
+        for ((acc, a), b) in acc.iter_mut().zip(a).zip(b) {
+            *acc += a.value() * b;
+        }
+    }
+    tree(acc)
+}
+
 impl Lanes for ScalarLanes {
     const WIDTH: usize = 1;
 
@@ -277,13 +288,7 @@ impl Lanes for ScalarLanes {
     }
 
     fn dot16(a: &[f32], b: &[f32]) -> f32 {
-        let mut acc = [0.0f32; LANES];
-        for (a, b) in a.chunks(LANES).zip(b.chunks(LANES)) {
-            for ((acc, a), b) in acc.iter_mut().zip(a).zip(b) {
-                *acc += a * b;
-            }
-        }
-        tree(acc)
+        dot16(a, b)
     }
 
     fn sum16(terms: &[f32]) -> f32 {

@@ -18,6 +18,7 @@ mod lanes;
 mod rows;
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 mod scalar;
+mod stored;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 mod wasm32;
 mod workers;
@@ -28,6 +29,7 @@ pub use codes::{Codes, Step};
 pub use dispatch::{Isa, Task};
 pub(crate) use float_mode::FloatMode;
 pub use lanes::{LANES, Lanes, Op, Places};
+pub use stored::{Bf16, Stored};
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 pub(crate) use wasm32::sqrt;
 pub use workers::{Columns, Serial, Workers, for_each_row, for_each_row_in_space, share};
@@ -66,15 +68,15 @@ impl<'a> Quantised<'a> {
 
 /// A row-major matrix of floats.
 #[derive(Clone, Copy)]
-pub(crate) struct Floats<'a> {
+pub(crate) struct Floats<'a, W> {
     cols: usize,
-    data: &'a [f32],
+    data: &'a [W],
 }
 
-impl<'a> Floats<'a> {
+impl<'a, W> Floats<'a, W> {
     /// Rows 8 * index and following, at most 8 of them.
     #[inline(always)]
-    fn rows_of(&self, index: usize) -> &'a [f32] {
+    fn rows_of(&self, index: usize) -> &'a [W] {
         let len = self.cols.wrapping_mul(GROUP_ROWS);
         let start = index.wrapping_mul(len);
         let rest = self.data.get(start..).unwrap_or(&[]);
@@ -144,7 +146,7 @@ impl<'a> Product<'a> {
 
     /// Whether it needs the inputs' codes.
     pub fn is_quantised(&self) -> bool {
-        self.linear.matrix.dtype != DType::F32
+        self.linear.matrix.dtype.is_quantised()
     }
 }
 
@@ -227,18 +229,23 @@ fn fits(input: &Input<'_>, linear: &Linear<'_>, out_len: usize) -> bool {
     let matrix = &linear.matrix;
     let times = |a: usize, b: usize| a.checked_mul(b);
     let blocks = matrix.blocks();
-    let input_fits = match matrix.dtype {
-        DType::F32 => {
+    let values = match matrix.dtype {
+        DType::F32 => Some(matrix.row_major::<f32>().len()),
+        DType::Bf16 => Some(matrix.row_major::<Bf16>().len()),
+        _ => None,
+    };
+    let input_fits = match values {
+        Some(values) => {
             times(input.tokens, matrix.cols) == Some(input.floats.len())
-                && times(matrix.rows, matrix.cols) == Some(matrix.floats().len())
+                && times(matrix.rows, matrix.cols) == Some(values)
         }
-        dtype => {
+        None => {
             let need = times(input.tokens, blocks);
-            let data = times(matrix.row_groups(), blocks).and_then(|groups| times(groups, dtype.group_bytes()));
+            let data = times(matrix.row_groups(), blocks).and_then(|groups| times(groups, matrix.dtype.group_bytes()));
             need == Some(input.codes.steps.len())
                 && need.and_then(|need| times(need, 32)) == Some(input.codes.codes.len())
                 && data == Some(matrix.data.len())
-                && dtype != DType::Bytes
+                && matrix.dtype != DType::Bytes
         }
     };
     let bias_fits = linear.bias.is_none_or(|bias| bias.len() == matrix.rows);
@@ -248,10 +255,8 @@ fn fits(input: &Input<'_>, linear: &Linear<'_>, out_len: usize) -> bool {
 
 fn run(isa: Isa, matrix: &Matrix<'_>, input: &Input<'_>, out: &Tile<'_>, groups: Range<usize>) {
     match matrix.dtype {
-        DType::F32 => {
-            let w = Floats { cols: matrix.cols, data: matrix.floats() };
-            dispatch::matmul_f32(isa, &w, input.floats, out, groups);
-        }
+        DType::F32 => run_floats::<f32>(isa, matrix, input, out, groups),
+        DType::Bf16 => run_floats::<Bf16>(isa, matrix, input, out, groups),
         dtype => {
             let w = Quantised {
                 dtype,
@@ -264,4 +269,9 @@ fn run(isa: Isa, matrix: &Matrix<'_>, input: &Input<'_>, out: &Tile<'_>, groups:
             dispatch::matmul_quantised(isa, &w, &input.codes, out, groups);
         }
     }
+}
+
+fn run_floats<W: Stored>(isa: Isa, matrix: &Matrix<'_>, input: &Input<'_>, out: &Tile<'_>, groups: Range<usize>) {
+    let w = Floats::<W> { cols: matrix.cols, data: matrix.row_major() };
+    dispatch::matmul_floats(isa, &w, input.floats, out, groups);
 }

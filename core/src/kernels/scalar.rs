@@ -2,8 +2,8 @@
 
 use super::codes::Codes;
 use super::f16::f16_to_f32;
-use super::lanes::{Lanes, ScalarLanes};
-use super::{Floats, Quantised, Tile};
+use super::lanes::dot16;
+use super::{Floats, Quantised, Stored, Tile};
 use crate::bytes::rows;
 use crate::container::DType;
 use crate::container::directory::{BLOCK_COLS, GROUP_ROWS};
@@ -72,13 +72,13 @@ fn product(weight: i8, x: i16) -> i32 {
     i32::from(weight) * i32::from(x)
 }
 
-/// The same for an f32 matrix.
-pub fn matmul_f32(w: &Floats<'_>, x: &[f32], out: &Tile<'_>, groups: Range<usize>) {
+/// The same for a matrix of floats.
+pub fn matmul_floats<W: Stored>(w: &Floats<'_, W>, x: &[f32], out: &Tile<'_>, groups: Range<usize>) {
     for group in groups {
         for (token, x) in rows(x, w.cols).take(out.tokens).enumerate() {
             let mut acc = [0.0; GROUP_ROWS];
             for (acc, row) in acc.iter_mut().zip(rows(w.rows_of(group), w.cols)) {
-                *acc = ScalarLanes::dot16(row, x);
+                *acc = dot16(row, x);
             }
             out.put(token, group, &acc);
         }

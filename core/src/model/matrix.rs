@@ -2,6 +2,7 @@
 
 use crate::container::DType;
 use crate::container::directory::{BLOCK_COLS, GROUP_ROWS};
+use crate::kernels::Stored;
 
 /// A matrix `[rows, cols]` in one of the weight dtypes.
 #[derive(Clone, Copy, Debug)]
@@ -31,16 +32,17 @@ impl<'a> Matrix<'a> {
     pub fn row_group_bytes(&self) -> usize {
         match self.dtype {
             DType::F32 => self.cols.saturating_mul(4 * GROUP_ROWS),
+            DType::Bf16 => self.cols.saturating_mul(2 * GROUP_ROWS),
             dtype => self.blocks().saturating_mul(dtype.group_bytes()),
         }
     }
 
-    /// The values of an f32 matrix, row-major; empty for other dtypes.
-    pub fn floats(&self) -> &'a [f32] {
-        match self.dtype {
-            DType::F32 => bytemuck::try_cast_slice(self.data).unwrap_or(&[]),
-            _ => &[],
+    /// The values of a row-major matrix of these; empty for other dtypes.
+    pub fn row_major<W: Stored>(&self) -> &'a [W] {
+        if self.dtype != W::DTYPE {
+            return &[];
         }
+        bytemuck::try_cast_slice(self.data).unwrap_or(&[])
     }
 }
 

@@ -5,6 +5,7 @@ use super::{Linear, Matrix, Model};
 use crate::bytes::rows;
 use crate::container::{DType, RESERVED};
 use crate::error::{Code, Error};
+use bytemuck::Pod;
 
 /// The weights of one layer, by their roles.
 #[derive(Clone, Copy, Debug)]
@@ -77,8 +78,8 @@ impl<'a> Model<'a> {
     }
 }
 
-/// Refuses values that are not finite: floats of f32 payloads, scales and minimums of groups. The payload stands at `base` in
-/// the file.
+/// Refuses values that are not finite: those of f32 and bf16 payloads, scales and minimums of groups. The payload stands at
+/// `base` in the file.
 ///
 /// # Errors
 /// `WeightNotFinite` or `ScaleNotFinite`, with the offset of the first.
@@ -86,18 +87,15 @@ pub(super) fn check_values(dtype: DType, payload: &[u8], base: u64) -> Result<()
     let fail = |code, at: usize| Err(Error::new(code).at(base.saturating_add(at as u64)));
     let group_bytes = dtype.group_bytes();
     if group_bytes == 0 {
-        let Ok(words) = bytemuck::try_cast_slice::<_, u32>(payload) else { return fail(Code::ModelMisaligned, 0) };
-        let infinite = |word: &u32| word & 0x7f80_0000 == 0x7f80_0000;
-        let mut first = 0usize;
-        // Pieces keep the search vectorised.
-        for piece in words.chunks(1024) {
-            if piece.iter().fold(false, |any, word| any | infinite(word)) {
-                let at = first.saturating_add(piece.iter().position(infinite).unwrap_or(0));
-                return fail(Code::WeightNotFinite, at.saturating_mul(4));
-            }
-            first = first.saturating_add(piece.len());
-        }
-        return Ok(());
+        let first = match dtype {
+            DType::Bf16 => first_of::<u16>(payload, |half| half & 0x7f80 == 0x7f80),
+            _ => first_of::<u32>(payload, |word| word & 0x7f80_0000 == 0x7f80_0000),
+        };
+        return match first {
+            Ok(None) => Ok(()),
+            Ok(Some(at)) => fail(Code::WeightNotFinite, at),
+            Err(Misaligned) => fail(Code::ModelMisaligned, 0),
+        };
     }
     let infinite = |scale: &[u8; 2]| u16::from_le_bytes(*scale) & 0x7c00 == 0x7c00;
     let mut start = 0usize;
@@ -108,4 +106,23 @@ pub(super) fn check_values(dtype: DType, payload: &[u8], base: u64) -> Result<()
         start = start.saturating_add(group_bytes);
     }
     Ok(())
+}
+
+/// A payload that does not begin where its values may.
+struct Misaligned;
+
+/// Offset in the payload of the first value for which this holds.
+#[inline(always)]
+fn first_of<T: Pod>(payload: &[u8], holds: impl Fn(&T) -> bool) -> Result<Option<usize>, Misaligned> {
+    let values = bytemuck::try_cast_slice::<_, T>(payload).map_err(|_| Misaligned)?;
+    let mut first = 0usize;
+    // Pieces keep the search vectorised.
+    for piece in values.chunks(1024) {
+        if piece.iter().fold(false, |any, value| any | holds(value)) {
+            let at = first.saturating_add(piece.iter().position(&holds).unwrap_or(0));
+            return Ok(Some(at.saturating_mul(size_of::<T>())));
+        }
+        first = first.saturating_add(piece.len());
+    }
+    Ok(None)
 }

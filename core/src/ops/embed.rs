@@ -3,18 +3,16 @@
 use crate::container::DType;
 use crate::container::directory::{BLOCK_COLS, GROUP_ROWS, place};
 use crate::kernels::f16::f16_to_f32;
+use crate::kernels::{Bf16, Stored};
 use crate::model::Matrix;
 
 /// `out = row * scale`, every value exact as `SPEC.md`, section 4, writes it, then one product.
 /// `out` has the matrix's columns.
 pub fn embed(matrix: &Matrix<'_>, row: usize, scale: f32, out: &mut [f32]) {
-    if matrix.dtype == DType::F32 {
-        let start = row.wrapping_mul(matrix.cols);
-        let values = matrix.floats().get(start..).unwrap_or(&[]);
-        for (out, value) in out.iter_mut().zip(values) {
-            *out = value * scale;
-        }
-        return;
+    match matrix.dtype {
+        DType::F32 => return values::<f32>(matrix, row, scale, out),
+        DType::Bf16 => return values::<Bf16>(matrix, row, scale, out),
+        _ => {}
     }
     let (group, lane) = (row / GROUP_ROWS, row % GROUP_ROWS);
     let (dtype, group_bytes) = (matrix.dtype, matrix.dtype.group_bytes());
@@ -36,5 +34,13 @@ pub fn embed(matrix: &Matrix<'_>, row: usize, scale: f32, out: &mut [f32]) {
             };
             *out = value * scale;
         }
+    }
+}
+
+fn values<W: Stored>(matrix: &Matrix<'_>, row: usize, scale: f32, out: &mut [f32]) {
+    let start = row.wrapping_mul(matrix.cols);
+    let values = matrix.row_major::<W>().get(start..).unwrap_or(&[]);
+    for (out, value) in out.iter_mut().zip(values) {
+        *out = value.value() * scale;
     }
 }

@@ -254,9 +254,11 @@ pub fn seal(file: &mut [u8]) {
 pub fn matrix(random: &mut Random, dtype: DType, rows: u32, cols: u32) -> Vec<u8> {
     let amplitude = 1.7 / libm::sqrtf(cols as f32);
     let mut out = vec![];
-    if dtype == DType::F32 {
+    if !dtype.is_quantised() {
         for _ in 0..rows * cols {
-            out.extend((random.float() * amplitude).to_le_bytes());
+            let bytes = (random.float() * amplitude).to_le_bytes();
+            // The upper half of a float.
+            out.extend(&bytes[if dtype == DType::Bf16 { 2 } else { 0 }..]);
         }
         return out;
     }

@@ -23,7 +23,7 @@ fn with(file: &[u8], at: usize, bytes: &[u8]) -> Option<Code> {
 
 #[test]
 fn accepts_what_it_should_and_reads_it_back() {
-    for dtype in [DType::F32, DType::Q8_0, DType::Q4_0, DType::Q4_1] {
+    for dtype in [DType::F32, DType::Bf16, DType::Q8_0, DType::Q4_0, DType::Q4_1] {
         let mut builder = Builder::tiny().dtype(dtype);
         builder.tokenizer = Vec::from(*b"tokens");
         builder.sampling = Some(SamplingDefaults { top_p: Some(0.9), max_new_tokens: Some(7), ..Default::default() });
@@ -115,6 +115,10 @@ fn each_directory_rule_has_its_error() {
     let quantised = Builder::tiny().dtype(DType::Q4_1).build();
     let payload = Container::parse(quantised.bytes()).unwrap().entry(9).unwrap().byte_offset as usize;
     assert_eq!(with(quantised.bytes(), payload + 160 + 30, &[0, 0x7c]), Some(Code::ScaleNotFinite));
+
+    let halves = Builder::tiny().dtype(DType::Bf16).build();
+    let payload = Container::parse(halves.bytes()).unwrap().entry(9).unwrap().byte_offset as usize;
+    assert_eq!(with(halves.bytes(), payload + 6, &[0x80, 0xff]), Some(Code::WeightNotFinite));
 
     let mut longer = file.to_vec();
     longer.push(0);

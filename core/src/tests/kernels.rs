@@ -87,11 +87,15 @@ fn matrix_products() {
             _ if cfg!(miri) => 37,
             _ => sizes[(i * 29 + 7) % sizes.len()],
         };
-        for dtype in [DType::F32, DType::Q8_0, DType::Q4_0, DType::Q4_1] {
+        for dtype in [DType::F32, DType::Bf16, DType::Q8_0, DType::Q4_0, DType::Q4_1] {
             let data = matrix(&mut random, dtype, rows as u32, cols as u32);
             // Payloads are read at every alignment their elements allow.
-            let shift = if dtype == DType::F32 { 4 * (i % 4) } else { i % 13 };
-            let mut place = vec![0u64; data.len() / 8 + 4];
+            let shift = match dtype {
+                DType::F32 => 4 * (i % 4),
+                DType::Bf16 => 2 * (i % 13),
+                _ => i % 13,
+            };
+            let mut place = vec![0u64; data.len() / 8 + 5];
             let place = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut place)[shift..shift + data.len()];
             place.copy_from_slice(&data);
             let m = Matrix { dtype, rows, cols, data: place };
@@ -105,6 +109,30 @@ fn matrix_products() {
                     let got = product(*isa, m, &inputs, tokens, bias);
                     assert_eq!(got, expected, "{}: {dtype:?} {rows} x {cols}, {tokens}", isa.name());
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn bf16_gives_the_bits_of_the_same_values_in_f32() {
+    let mut random = Random(24);
+    for cols in cases(&[35], 1..70) {
+        let rows = 1 + cols % 11;
+        let halves = matrix(&mut random, DType::Bf16, rows as u32, cols as u32);
+        let widened: Vec<f32> = halves.chunks(2).map(|half| f32::from_le_bytes([0, 0, half[0], half[1]])).collect();
+        let (mut narrow, mut wide) = (vec![0u64; halves.len() / 8 + 1], vec![0u64; halves.len() / 4 + 1]);
+        let narrow = &mut bytemuck::cast_slice_mut::<_, u8>(&mut narrow)[..halves.len()];
+        let wide = &mut bytemuck::cast_slice_mut::<_, u8>(&mut wide)[..2 * halves.len()];
+        narrow.copy_from_slice(&halves);
+        wide.copy_from_slice(bytemuck::cast_slice(&widened));
+        for tokens in [1, 2, 9] {
+            let inputs = inputs((0..tokens * cols).map(|_| random.float()).collect(), tokens, cols);
+            let expected =
+                product(Isa::Scalar, Matrix { dtype: DType::F32, rows, cols, data: wide }, &inputs, tokens, None);
+            let m = Matrix { dtype: DType::Bf16, rows, cols, data: narrow };
+            for isa in others().into_iter().chain([Isa::Scalar]) {
+                assert_eq!(product(isa, m, &inputs, tokens, None), expected, "{}: {rows} x {cols}", isa.name());
             }
         }
     }

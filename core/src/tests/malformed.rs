@@ -176,7 +176,7 @@ fn directory_files() -> Vec<(Code, File)> {
     let mut longer = names.clone();
     longer.push(0);
     [
-        (Code::UnknownDType, sound().entry(MATRIX, directory::DTYPE, 5)),
+        (Code::UnknownDType, sound().entry(MATRIX, directory::DTYPE, 6)),
         (Code::Rank, sound().entry(MATRIX, directory::RANK, 3)),
         (Code::ZeroDim, sound().entry(MATRIX, directory::DIMS, 0)),
         (Code::UnusedDim, sound().entry(MATRIX, directory::DIMS + 8, 1)),

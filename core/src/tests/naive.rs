@@ -11,8 +11,14 @@ use std::vec::Vec;
 
 /// Row `r` of a matrix, its values as `SPEC.md`, section 4, writes them.
 pub fn row(m: &Matrix<'_>, r: usize) -> Vec<f64> {
-    if m.dtype == DType::F32 {
-        return m.floats()[r * m.cols..(r + 1) * m.cols].iter().map(|v| f64::from(*v)).collect();
+    if !m.dtype.is_quantised() {
+        let size = if m.dtype == DType::F32 { 4 } else { 2 };
+        let widen = |value: &[u8]| {
+            let mut bytes = [0; 4];
+            bytes[4 - size..].copy_from_slice(value);
+            f64::from(f32::from_le_bytes(bytes))
+        };
+        return m.data[r * m.cols * size..(r + 1) * m.cols * size].chunks(size).map(widen).collect();
     }
     let group_bytes = m.dtype.group_bytes();
     let half = |group: &[u8], i: usize| f16_to_f32([group[2 * i], group[2 * i + 1]]);

@@ -14,7 +14,7 @@ use crate::session::Session;
 use std::vec;
 use std::vec::Vec;
 
-const DTYPES: [DType; 4] = [DType::F32, DType::Q8_0, DType::Q4_0, DType::Q4_1];
+const DTYPES: [DType; 5] = [DType::F32, DType::Bf16, DType::Q8_0, DType::Q4_0, DType::Q4_1];
 
 fn memory(plan: &Plan) -> Vec<Block64> {
     // What memory holds beforehand must not matter.
@@ -103,7 +103,7 @@ fn every_variant_and_dtype_is_close_to_the_naive_decoder() {
             let tolerance = match (dtype, kv_type) {
                 // Now and then a code of the cache is the other neighbour of a middle: one of 127 steps.
                 (_, KvType::Q8_0) => 1e-2,
-                (DType::F32, _) => 3e-6,
+                (DType::F32 | DType::Bf16, _) => 3e-6,
                 // 16-bit activation codes cost about 2^-16 of a block's largest value.
                 _ => 1e-3,
             } * largest;
@@ -126,7 +126,7 @@ fn batches_give_the_bits_of_single_tokens() {
     for (i, builder) in variants().into_iter().enumerate() {
         for dtype in DTYPES {
             // Every dtype on the first and the last variant, in turn on the others: time.
-            if i != 0 && i != last && dtype != DTYPES[i % 4] {
+            if i != 0 && i != last && dtype != DTYPES[i % DTYPES.len()] {
                 continue;
             }
             let file = builder.clone().dtype(dtype).build();

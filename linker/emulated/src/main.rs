@@ -88,10 +88,11 @@ fn products(isa: Isa) -> bool {
     let mut outs = [[0.0f32; TOKENS * MOST]; 2];
     for rows in 1..=MOST {
         let cols = 1 + (rows * 29 + 7) % MOST;
-        for dtype in [DType::F32, DType::Q8_0, DType::Q4_0, DType::Q4_1] {
+        for dtype in [DType::F32, DType::Bf16, DType::Q8_0, DType::Q4_0, DType::Q4_1] {
             let blocks = cols.div_ceil(32);
             let (shift, len) = match dtype {
                 DType::F32 => (rows % 4 * 4, rows * cols * 4),
+                DType::Bf16 => (rows % 13 * 2, rows * cols * 2),
                 _ => (rows % 13, rows.div_ceil(8) * blocks * dtype.group_bytes()),
             };
             let data = &mut data.0[shift..shift + len];
@@ -138,8 +139,9 @@ fn hash(bytes: &[u8]) -> u64 {
 
 /// Weights: any codes, scales of either sign from 2^-8 to 2^-4; every seventh matrix all -128 (nibbles all 0 or 15).
 fn fill(random: &mut Random, dtype: DType, data: &mut [u8]) {
-    if dtype == DType::F32 {
-        data.chunks_mut(4).for_each(|value| value.copy_from_slice(&random.float().to_le_bytes()));
+    if !dtype.is_quantised() {
+        let size = if dtype == DType::F32 { 4 } else { 2 };
+        data.chunks_mut(size).for_each(|value| value.copy_from_slice(&random.float().to_le_bytes()[4 - size..]));
         return;
     }
     let extreme = [None, None, None, None, Some(0x80), Some(0xff), Some(0)][random.word() as usize % 7];
@@ -207,6 +209,7 @@ fn generate_all(isa: Isa, memory: &mut [Block64]) -> Result<bool, Error> {
         model!("tiny-q8_0"),
         model!("tiny-q4_0"),
         model!("tiny-odd-f32"),
+        model!("tiny-odd-bf16"),
         model!("tiny-odd-q8_0"),
         model!("tiny-odd-q4_0"),
         model!("tiny-odd-q4_1"),

@@ -41,9 +41,13 @@ fn main() -> ! {
 
 /// Every dtype: the same sizes, odd on purpose.
 fn generate_all(memory: &mut [Block64]) -> Result<(), Error> {
-    for (name, file) in
-        [model!("tiny-odd-f32"), model!("tiny-odd-q8_0"), model!("tiny-odd-q4_0"), model!("tiny-odd-q4_1")]
-    {
+    for (name, file) in [
+        model!("tiny-odd-f32"),
+        model!("tiny-odd-bf16"),
+        model!("tiny-odd-q8_0"),
+        model!("tiny-odd-q4_0"),
+        model!("tiny-odd-q4_1"),
+    ] {
         generate(name, file, memory)?;
     }
     Ok(())

@@ -21,8 +21,9 @@ pub struct Args {
     /// The file to write [default: the source's name with .slm, in the current folder].
     #[arg(short, long)]
     output: Option<PathBuf>,
-    /// How matrices are stored. auto: the grid the weights lie on where there is one, else q8_0. Norms and biases stay
-    /// f32; embedding and head stay q8_0 under q4_0 and q4_1.
+    /// How matrices are stored. auto: the grid the weights lie on where there is one, else q8_0. bf16 gives the bits of f32
+    /// in half the bytes, and is refused where it does not hold a weight. Norms and biases stay f32; embedding and head
+    /// stay q8_0 under q4_0 and q4_1.
     #[arg(long, value_name = "DTYPE", default_value = "auto", value_parser = parse_quant)]
     quant: Quant,
     /// Lower the context the file admits.
@@ -54,7 +55,9 @@ pub struct Args {
 fn parse_quant(text: &str) -> Result<Quant, String> {
     match text {
         "auto" => Ok(Quant::Auto),
-        _ => Dtype::from_name(text).map(Quant::All).ok_or_else(|| "use auto, f32, q8_0, q4_0 or q4_1".into()),
+        _ => Dtype::from_name(text)
+            .map(Quant::All)
+            .ok_or_else(|| format!("use auto or one of {}", Dtype::ALL.map(Dtype::name).join(", "))),
     }
 }
 

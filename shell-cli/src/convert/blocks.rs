@@ -2,6 +2,7 @@
 
 use super::source::SourceDtype;
 use half::f16;
+use tinyrustlm_core::container::DType;
 
 /// Columns of a block.
 pub const BLOCK: usize = 32;
@@ -20,9 +21,13 @@ pub enum Dtype {
     Q4_0 = 3,
     /// 4-bit codes, scale and minimum per block.
     Q4_1 = 4,
+    /// f32 values whose lower 16 bits are 0.
+    Bf16 = 5,
 }
 
 impl Dtype {
+    /// All of them, in the order users read them in.
+    pub const ALL: [Dtype; 5] = [Dtype::F32, Dtype::Bf16, Dtype::Q8_0, Dtype::Q4_0, Dtype::Q4_1];
     /// The quantised dtypes.
     pub const QUANTISED: [Dtype; 3] = [Dtype::Q8_0, Dtype::Q4_0, Dtype::Q4_1];
 
@@ -30,6 +35,7 @@ impl Dtype {
     pub const fn name(self) -> &'static str {
         match self {
             Self::F32 => "f32",
+            Self::Bf16 => "bf16",
             Self::Q8_0 => "q8_0",
             Self::Q4_0 => "q4_0",
             Self::Q4_1 => "q4_1",
@@ -38,13 +44,29 @@ impl Dtype {
 
     /// The dtype of that name.
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::F32, Self::Q8_0, Self::Q4_0, Self::Q4_1].into_iter().find(|dtype| dtype.name() == name)
+        Self::ALL.into_iter().find(|dtype| dtype.name() == name)
     }
 
-    /// Bytes of one group of 8 rows x 32 columns; 0 for f32, which has no groups.
+    /// The same in the core.
+    pub const fn core(self) -> DType {
+        match self {
+            Self::F32 => DType::F32,
+            Self::Bf16 => DType::Bf16,
+            Self::Q8_0 => DType::Q8_0,
+            Self::Q4_0 => DType::Q4_0,
+            Self::Q4_1 => DType::Q4_1,
+        }
+    }
+
+    /// Whether values are kept as they are.
+    pub const fn is_float(self) -> bool {
+        matches!(self, Self::F32 | Self::Bf16)
+    }
+
+    /// Bytes of one group of 8 rows x 32 columns; 0 for floats, which have no groups.
     pub const fn group_bytes(self) -> usize {
         match self {
-            Self::F32 => 0,
+            Self::F32 | Self::Bf16 => 0,
             Self::Q8_0 => 272,
             Self::Q4_0 => 144,
             Self::Q4_1 => 160,
@@ -55,6 +77,7 @@ impl Dtype {
     pub const fn tensor_bytes(self, rows: u64, cols: u64) -> u64 {
         match self {
             Self::F32 => rows * cols * 4,
+            Self::Bf16 => rows * cols * 2,
             _ => rows.div_ceil(GROUP_ROWS as u64) * cols.div_ceil(BLOCK as u64) * self.group_bytes() as u64,
         }
     }

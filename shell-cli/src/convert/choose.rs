@@ -22,7 +22,8 @@ impl TensorTypes {
                 Some((pattern.to_owned(), Dtype::from_name(dtype)?)).filter(|(pattern, _)| !pattern.is_empty())
             });
             parsed.ok_or_else(|| {
-                Failure::new(Kind::Usage, format!("--tensor-type {argument:?} is not PATTERN=f32|q8_0|q4_0|q4_1"))
+                let names = Dtype::ALL.map(Dtype::name).join("|");
+                Failure::new(Kind::Usage, format!("--tensor-type {argument:?} is not PATTERN={names}"))
             })
         };
         arguments.iter().map(one).collect::<Result<_, _>>().map(Self)
@@ -79,7 +80,7 @@ pub fn choose(
             (Quant::All(dtype), _) => Some(dtype),
         };
         let encoding = match wanted {
-            Some(Dtype::F32) => Encoding { dtype: Dtype::F32, method: Method::Keep },
+            Some(dtype) if dtype.is_float() => Encoding { dtype, method: Method::Keep },
             Some(dtype) if own == Some(dtype) => Encoding { dtype, method: Method::Import },
             Some(dtype) => Encoding { dtype, method: Method::Round },
             None => match encode::grid(&input.source, &dest)? {
@@ -141,7 +142,8 @@ pub fn fit(
         }
         let ones = vec![1.0; dest.cols() as usize];
         let h = importance.get(&dest.name).unwrap_or(&ones);
-        let mut choices = vec![(Dtype::F32, size(dest, Dtype::F32), 0.0)];
+        let exact = if encode::is_bf16(&input.source, dest)? { Dtype::Bf16 } else { Dtype::F32 };
+        let mut choices = vec![(exact, size(dest, exact), 0.0)];
         for dtype in Dtype::QUANTISED {
             choices.push((dtype, size(dest, dtype), loss(input, dest, dtype, h)?));
         }
@@ -173,7 +175,7 @@ pub fn fit(
     }
     for option in options {
         let dtype = option.choices[option.at].0;
-        let method = if dtype == Dtype::F32 { Method::Keep } else { Method::Round };
+        let method = if dtype.is_float() { Method::Keep } else { Method::Round };
         tensors[option.index].1 = Encoding { dtype, method };
     }
     Ok(())

@@ -14,7 +14,7 @@ const STRIP: u64 = 128;
 /// How the codes of a tensor are found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Method {
-    /// f32, bit for bit.
+    /// The values, bit for bit.
     Keep,
     /// The source's own codes.
     Import,
@@ -104,6 +104,16 @@ pub fn strips(
     Ok(())
 }
 
+/// Whether bf16 holds every value.
+pub fn is_bf16(source: &Source, dest: &Destination) -> Result<bool, Failure> {
+    let mut all = true;
+    strips(source, dest, |_, values| {
+        all &= values.iter().all(|v| v.to_bits() & 0xffff == 0);
+        Ok(())
+    })?;
+    Ok(all)
+}
+
 /// The grid a matrix lies on, if any.
 pub fn grid(source: &Source, dest: &Destination) -> Result<Option<Dtype>, Failure> {
     let mut test = GridTest::new();
@@ -127,6 +137,19 @@ pub fn payload(
     let cols = dest.cols() as usize;
     let mut out = Vec::new();
     match encoding.method {
+        Method::Keep if encoding.dtype == Dtype::Bf16 => strips(source, dest, |first, values| {
+            out.clear();
+            for (at, value) in values.iter().enumerate() {
+                let [low @ .., a, b] = value.to_le_bytes();
+                if low != [0, 0] {
+                    let (row, name) = (first + (at / cols) as u64, &dest.piece.source);
+                    let message = format!("tensor {name:?}, row {row}: bf16 does not hold {value:e}; use --quant f32");
+                    return Err(refuse(Refusal::NotBf16, message));
+                }
+                out.extend([a, b]);
+            }
+            each(&out)
+        }),
         Method::Keep => strips(source, dest, |_, values| {
             out.clear();
             out.extend(values.iter().flat_map(|v| v.to_le_bytes()));

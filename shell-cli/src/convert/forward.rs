@@ -25,7 +25,10 @@ pub struct Weight {
 
 impl Weight {
     fn matrix(&self) -> Matrix<'_> {
-        Matrix { dtype: self.dtype, rows: self.rows, cols: self.cols, data: bytemuck::cast_slice(&self.words) }
+        let data: &[u8] = bytemuck::cast_slice(&self.words);
+        // An odd number of bf16 leaves half a word.
+        let len = if self.dtype == DType::Bf16 { 2 * self.rows * self.cols } else { data.len() };
+        Matrix { dtype: self.dtype, rows: self.rows, cols: self.cols, data: &data[..len] }
     }
 
     fn floats(&self) -> &[f32] {
@@ -161,7 +164,7 @@ impl Runner<'_> {
         let tokens = input.len() / weight.cols;
         let mut out = vec![0.0; tokens * weight.rows];
         let blocks = weight.cols.div_ceil(32);
-        let coded = if weight.dtype == DType::F32 { 0 } else { tokens * blocks };
+        let coded = if weight.dtype.is_quantised() { tokens * blocks } else { 0 };
         let (mut code, mut steps) = (vec![0i16; coded * 32], vec![Step { d: 0.0, sum: 0 }; coded]);
         if coded != 0 && !codes::encode(self.isa, input, weight.cols, &mut code, &mut steps) {
             return Err(broken("an activation"));

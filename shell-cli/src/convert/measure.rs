@@ -1,6 +1,5 @@
 //! The study of a conversion: prompts, the source's own forward pass, and the file's.
 
-use super::blocks::Dtype;
 use super::drift::{self, Drift};
 use super::encode::{self, Encoding};
 use super::forward::{Moments, Runner, Weight};
@@ -131,16 +130,11 @@ fn widened(dest: &Destination, source: &Source) -> Result<Weight, Failure> {
 }
 
 fn stored(dest: &Destination, encoding: Encoding, place: (u64, u64), output: &Output) -> Result<Weight, Failure> {
-    let mut words = vec![0u32; (place.1 / 4) as usize];
-    write::read_back(output, place.0, bytemuck::cast_slice_mut(&mut words))?;
-    let dtype = match encoding.dtype {
-        Dtype::F32 => DType::F32,
-        Dtype::Q8_0 => DType::Q8_0,
-        Dtype::Q4_0 => DType::Q4_0,
-        Dtype::Q4_1 => DType::Q4_1,
-    };
+    let mut words = vec![0u32; place.1.div_ceil(4) as usize];
+    let bytes = &mut bytemuck::cast_slice_mut(&mut words)[..place.1 as usize];
+    write::read_back(output, place.0, bytes)?;
     let (rows, cols) = shape(dest);
-    Ok(Weight { dtype, rows, cols, words })
+    Ok(Weight { dtype: encoding.dtype.core(), rows, cols, words })
 }
 
 /// Weights of the columns from the mean squares of the inputs: each lifted by a hundredth of the median, so that no column

@@ -15,7 +15,8 @@ pub struct ScaleOverflow(pub f32);
 /// Rounds one block. `x` holds 1 to 32 finite values.
 pub fn round_block(dtype: Dtype, x: &[f32]) -> Result<Block, ScaleOverflow> {
     match dtype {
-        Dtype::F32 | Dtype::Q8_0 => {
+        // Floats are never rounded to blocks.
+        Dtype::F32 | Dtype::Bf16 | Dtype::Q8_0 => {
             let amax = x.iter().fold(0.0f32, |max, v| max.max(v.abs()));
             Ok(codes(dtype, x, half(amax / 127.0)?, f16::ZERO))
         }

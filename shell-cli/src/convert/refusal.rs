@@ -61,6 +61,8 @@ refusals! {
     SourceChanged = 1020, Malformed;
     /// The dtype of a tensor cannot be imported.
     UnsupportedDtype = 1021, Unsupported;
+    /// bf16 was asked for and does not hold a weight.
+    NotBf16 = 1022, Unsupported;
     /// The architecture is not one of the ten families.
     UnsupportedFamily = 1030, Unsupported;
     /// A field of the configuration that may change the result is unknown.

@@ -1,6 +1,5 @@
 //! The container's bytes: header, tokenizer, directory, records, tensors (`SPEC.md` section 2). Tensors are streamed.
 
-use super::blocks::Dtype;
 use super::config::Architecture;
 use super::encode::{self, Encoding};
 use super::forward::Moments;
@@ -53,15 +52,6 @@ impl Map {
     }
 }
 
-fn core_dtype(dtype: Dtype) -> DType {
-    match dtype {
-        Dtype::F32 => DType::F32,
-        Dtype::Q8_0 => DType::Q8_0,
-        Dtype::Q4_0 => DType::Q4_0,
-        Dtype::Q4_1 => DType::Q4_1,
-    }
-}
-
 fn too_large() -> Failure {
     Failure::new(Kind::Unsupported, "the file would be larger than its format can describe")
 }
@@ -90,7 +80,7 @@ pub fn map(parts: &Parts, provenance_len: usize) -> Result<Map, Failure> {
     }
     for (dest, encoding) in parts.tensors {
         let rank = dest.shape.len() as u32;
-        add(&dest.name, core_dtype(encoding.dtype), rank, dest.rows(), if rank == 2 { dest.cols() } else { 0 })?;
+        add(&dest.name, encoding.dtype.core(), rank, dest.rows(), if rank == 2 { dest.cols() } else { 0 })?;
     }
     Ok(Map { entries, directory_offset, data_offset })
 }

@@ -308,6 +308,7 @@ fn parse_directory(header: &Header, bytes: &[u8], file_len: u64) -> Result<Vec<T
             2 => ("q8_0", 272),
             3 => ("q4_0", 144),
             4 => ("q4_1", 160),
+            5 => ("bf16", 0),
             16 => ("bytes", 0),
             other => return fault(base + 8, format!("entry {index}: dtype {other} is unknown")),
         };
@@ -329,6 +330,7 @@ fn parse_directory(header: &Header, bytes: &[u8], file_len: u64) -> Result<Vec<T
         let want = match dtype {
             "bytes" => rows,
             "f32" => rows * cols * 4,
+            "bf16" => rows * cols * 2,
             _ => rows.div_ceil(8) * cols.div_ceil(32) * group,
         };
         if u128::from(length) != want {

@@ -6,7 +6,7 @@ import { decodeUtf8 } from './text.js';
 
 export const HEADER_BYTES = 108;
 const ENTRY_BYTES = 64;
-const DTYPES = { 1: 'f32', 2: 'q8_0', 3: 'q4_0', 4: 'q4_1', 16: 'bytes' };
+const DTYPES = { 1: 'f32', 2: 'q8_0', 3: 'q4_0', 4: 'q4_1', 5: 'bf16', 16: 'bytes' };
 const FAMILIES = ['synthetic', 'llama', 'mistral', 'qwen2', 'qwen3', 'gemma2', 'gemma3', 'phi3', 'smollm3', 'olmo2', 'granite'];
 
 const bad = (name, offset, detail) => errorNamed(name, { loading: true, offset, detail });

@@ -48,7 +48,7 @@ export interface ModelPlan extends ModelHeader {
 
 export interface ModelCard extends ModelHeader {
   family: string;
-  /** The dtype that most weight bytes have: f32, q8_0, q4_0 or q4_1. */
+  /** The dtype that most weight bytes have: f32, bf16, q8_0, q4_0 or q4_1. */
   precision: string;
   bytesByDtype: Record<string, number>;
   fileBytes: number;

@@ -4,7 +4,7 @@
 use super::super::codes::Codes;
 use super::super::lanes::{LANES, Lanes, Places, Sixteen, sums_of_sixteen};
 use super::super::rows::{self, Rows};
-use super::super::{Floats, Quantised, Tile, floats};
+use super::super::{Bf16, Floats, Quantised, Stored, Tile, floats};
 use core::arch::aarch64::*;
 use core::ops::Range;
 
@@ -93,6 +93,18 @@ impl Sixteen for NeonLanes {
         let at = from.as_ptr();
         // SAFETY: 16 floats can be read from `at`.
         unsafe { Self([vld1q_f32(at), vld1q_f32(at.add(4)), vld1q_f32(at.add(8)), vld1q_f32(at.add(12))]) }
+    }
+
+    #[inline(always)]
+    fn widened(from: &[Bf16; LANES]) -> Self {
+        let at = from.as_ptr().cast::<u16>();
+        // SAFETY: 16 numbers can be read from `at`.
+        unsafe {
+            let halves = [vld1q_u16(at), vld1q_u16(at.add(8))];
+            let [a, b] = halves.map(|half| vmovl_u16(vget_low_u16(half)));
+            let [c, d] = halves.map(|half| vmovl_high_u16(half));
+            Self([a, c, b, d].map(|wide| vreinterpretq_f32_u32(vshlq_n_u32::<16>(wide))))
+        }
     }
 
     #[inline(always)]
@@ -271,7 +283,7 @@ pub fn matmul_quantised(w: &Quantised<'_>, x: &Codes<'_>, out: &Tile<'_>, groups
     rows::matmul_quantised::<NeonRows, 4, 2>(w, x, out, groups);
 }
 
-/// See [`super::super::scalar::matmul_f32`].
-pub fn matmul_f32(w: &Floats<'_>, x: &[f32], out: &Tile<'_>, groups: Range<usize>) {
-    floats::matmul_f32::<NeonLanes>(w, x, out, groups);
+/// See [`super::super::scalar::matmul_floats`].
+pub fn matmul_floats<W: Stored>(w: &Floats<'_, W>, x: &[f32], out: &Tile<'_>, groups: Range<usize>) {
+    floats::matmul::<NeonLanes, W>(w, x, out, groups);
 }

@@ -1,7 +1,7 @@
 //! Four floats in a register.
 
 use super::load;
-use crate::kernels::{LANES, Lanes, Op};
+use crate::kernels::{Bf16, LANES, Lanes, Op, Stored};
 use core::arch::wasm32::*;
 
 /// The lanes of 128-bit SIMD.
@@ -45,21 +45,46 @@ fn zeros() -> [v128; 4] {
 
 /// The four registers of sixteen values.
 #[inline(always)]
-fn registers(from: &[f32; LANES]) -> [v128; 4] {
+pub fn registers(from: &[f32; LANES]) -> [v128; 4] {
     match from.as_chunks::<4>().0 {
         [a, b, c, d] => [load(a), load(b), load(c), load(d)],
         _ => zeros(),
     }
 }
 
+/// The same of bf16, whose bits are the upper ones of a float.
+#[inline(always)]
+pub fn widened(from: &[Bf16; LANES]) -> [v128; 4] {
+    let [low, high] = match from.as_chunks::<8>().0 {
+        [low, high] => [load(low), load(high)],
+        _ => return zeros(),
+    };
+    [
+        u32x4_shl(u32x4_extend_low_u16x8(low), 16),
+        u32x4_shl(u32x4_extend_high_u16x8(low), 16),
+        u32x4_shl(u32x4_extend_low_u16x8(high), 16),
+        u32x4_shl(u32x4_extend_high_u16x8(high), 16),
+    ]
+}
+
+/// [`Lanes::dot16`], of anything that widens to floats.
+#[inline(never)]
+pub fn dot16<W: Stored>(a: &[W], b: &[f32]) -> f32 {
+    let ((a, a_tail), (b, b_tail)) = (a.as_chunks(), b.as_chunks());
+    let mut acc = zeros();
+    for (a, b) in a.iter().zip(b) {
+        acc = add(acc, multiply(W::registers(a), registers(b)));
+    }
+    if !a_tail.is_empty() {
+        acc = add(acc, multiply(W::registers(&W::filled(a_tail)), tail_registers(b_tail)));
+    }
+    tree(acc)
+}
+
 /// The same of fewer values, the rest +0.0.
 #[inline(never)]
 fn tail_registers(from: &[f32]) -> [v128; 4] {
-    let mut whole = [0.0; LANES];
-    for (to, from) in whole.iter_mut().zip(from) {
-        *to = *from;
-    }
-    registers(&whole)
+    registers(&f32::filled(from))
 }
 
 #[inline(always)]
@@ -150,17 +175,9 @@ impl Lanes for SimdLanes {
         Self(u32x4_shl(self.0, 23))
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn dot16(a: &[f32], b: &[f32]) -> f32 {
-        let ((a, a_tail), (b, b_tail)) = (a.as_chunks(), b.as_chunks());
-        let mut acc = zeros();
-        for (a, b) in a.iter().zip(b) {
-            acc = add(acc, multiply(registers(a), registers(b)));
-        }
-        if !a_tail.is_empty() {
-            acc = add(acc, multiply(tail_registers(a_tail), tail_registers(b_tail)));
-        }
-        tree(acc)
+        dot16(a, b)
     }
 
     #[inline(never)]

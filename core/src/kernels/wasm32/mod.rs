@@ -4,7 +4,7 @@
 mod lanes;
 pub mod simd128;
 
-pub use lanes::{SimdLanes, sqrt};
+pub use lanes::{SimdLanes, registers, sqrt, widened};
 
 use core::arch::wasm32::{v128, v128_load};
 

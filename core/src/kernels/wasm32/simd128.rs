@@ -13,12 +13,12 @@
 //! Nibbles stay where they are in their 16 bits as long as no sign bit is touched: the products are then 16 or 256
 //! times too large, and the sums are shifted once per block. The largest, 8 columns * 15 * 32767 * 256, fits an i32.
 
-use super::SimdLanes;
+use super::lanes::dot16;
 use crate::bytes::rows;
 use crate::container::DType;
 use crate::container::directory::{BLOCK_COLS, GROUP_ROWS};
 use crate::kernels::codes::{Codes, Step, TILE};
-use crate::kernels::{Floats, Lanes, Quantised, Tile};
+use crate::kernels::{Floats, Quantised, Stored, Tile};
 use core::arch::wasm32::*;
 use core::ops::Range;
 
@@ -349,15 +349,15 @@ fn add_nibbles([sum, sum16, sum256]: [v128; 3], w: v128, codes: [v128; 4]) -> [v
     [i32x4_add(i32x4_add(sum, even), odd), i32x4_add(sum16, times16), i32x4_add(sum256, times256)]
 }
 
-/// The same for an f32 matrix.
-pub fn matmul_f32(w: &Floats<'_>, x: &[f32], out: &Tile<'_>, groups: Range<usize>) {
+/// The same for a matrix of floats.
+pub fn matmul_floats<W: Stored>(w: &Floats<'_, W>, x: &[f32], out: &Tile<'_>, groups: Range<usize>) {
     for group in groups {
         for (token, x) in (0..out.tokens).zip(rows(x, w.cols)) {
             let mut rest = w.rows_of(group);
             let mut values = [0.0; GROUP_ROWS];
             for value in &mut values {
                 let (row, behind) = rest.split_at_checked(w.cols).unwrap_or_default();
-                *value = SimdLanes::dot16(row, x);
+                *value = dot16(row, x);
                 rest = behind;
             }
             out.put(token, group, &values);

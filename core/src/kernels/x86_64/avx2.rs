@@ -9,7 +9,7 @@ use super::super::dispatch::Task;
 use super::super::floats;
 use super::super::lanes::{LANES, Lanes, Places, Sixteen, sums_of_sixteen};
 use super::super::rows::{self, Pairs, Rows};
-use super::super::{Floats, Quantised, Tile};
+use super::super::{Bf16, Floats, Quantised, Stored, Tile};
 use super::known;
 use crate::container::directory::BLOCK_COLS;
 use core::arch::x86_64::*;
@@ -112,6 +112,18 @@ impl Sixteen for Avx2Lanes {
         let at = from.as_ptr();
         // SAFETY: 16 floats can be read from `at`, of any alignment. See the head of this file.
         unsafe { Self(_mm256_loadu_ps(at), _mm256_loadu_ps(at.add(8))) }
+    }
+
+    #[inline(always)]
+    fn widened(from: &[Bf16; LANES]) -> Self {
+        let at = from.as_ptr();
+        // SAFETY: 16 numbers of 16 bits can be read from `at`, of any alignment. See the head of this file.
+        unsafe {
+            let low = _mm256_cvtepu16_epi32(_mm_loadu_si128(at.cast()));
+            let high = _mm256_cvtepu16_epi32(_mm_loadu_si128(at.add(8).cast()));
+            let (low, high) = (_mm256_slli_epi32::<16>(low), _mm256_slli_epi32::<16>(high));
+            Self(_mm256_castsi256_ps(low), _mm256_castsi256_ps(high))
+        }
     }
 
     #[inline(always)]
@@ -321,10 +333,10 @@ pub fn matmul_quantised(w: &Quantised<'_>, x: &Codes<'_>, out: &Tile<'_>, groups
     rows::matmul_quantised::<Rows256<false>, 8, 1>(w, x, out, groups);
 }
 
-/// See [`super::super::scalar::matmul_f32`].
+/// See [`super::super::scalar::matmul_floats`].
 #[target_feature(enable = "avx2,f16c")]
-pub fn matmul_f32(w: &Floats<'_>, x: &[f32], out: &Tile<'_>, groups: Range<usize>) {
-    floats::matmul_f32::<Avx2Lanes>(w, x, out, groups);
+pub fn matmul_floats<W: Stored>(w: &Floats<'_, W>, x: &[f32], out: &Tile<'_>, groups: Range<usize>) {
+    floats::matmul::<Avx2Lanes, W>(w, x, out, groups);
 }
 
 /// Runs a task over these lanes.

@@ -14,7 +14,7 @@ use super::super::dispatch::Task;
 use super::super::floats;
 use super::super::lanes::{LANES, Lanes, Places, Sixteen, sums_of_sixteen};
 use super::super::rows;
-use super::super::{Floats, Quantised, Tile};
+use super::super::{Bf16, Floats, Quantised, Stored, Tile};
 use super::avx2::{Rows256, encode_block};
 use super::known;
 use crate::container::directory::BLOCK_COLS;
@@ -125,6 +125,15 @@ impl Sixteen for Avx512Lanes {
     }
 
     #[inline(always)]
+    fn widened(from: &[Bf16; LANES]) -> Self {
+        // SAFETY: 16 numbers of 16 bits can be read, of any alignment. See the head of this file.
+        unsafe {
+            let wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.as_ptr().cast()));
+            Self(_mm512_castsi512_ps(_mm512_slli_epi32::<16>(wide)))
+        }
+    }
+
+    #[inline(always)]
     fn put(self, to: &mut [f32; LANES]) {
         // SAFETY: 16 floats can be written, of any alignment. See the head of this file.
         unsafe { _mm512_storeu_ps(to.as_mut_ptr(), self.0) }
@@ -149,10 +158,10 @@ pub fn matmul_quantised(w: &Quantised<'_>, x: &Codes<'_>, out: &Tile<'_>, groups
     rows::matmul_quantised::<Rows256<true>, 8, 1>(w, x, out, groups);
 }
 
-/// See [`super::super::scalar::matmul_f32`].
+/// See [`super::super::scalar::matmul_floats`].
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-pub fn matmul_f32(w: &Floats<'_>, x: &[f32], out: &Tile<'_>, groups: Range<usize>) {
-    floats::matmul_f32::<Avx512Lanes>(w, x, out, groups);
+pub fn matmul_floats<W: Stored>(w: &Floats<'_, W>, x: &[f32], out: &Tile<'_>, groups: Range<usize>) {
+    floats::matmul::<Avx512Lanes, W>(w, x, out, groups);
 }
 
 /// Runs a task over these lanes.
