@@ -1,6 +1,6 @@
 """GGUF files of one model in several types, so that peers run on the same values: make_gguf.py SOURCE.gguf OUT_DIR
 
-Takes the metadata over and stores every matrix anew as F32, Q8_0 and Q4_0 (Q4_0 keeps the embedding in Q8_0, as our
+Takes the metadata over and stores every matrix anew as F32, BF16, Q8_0 and Q4_0 (Q4_0 keeps the embedding in Q8_0, as our
 files do). Needs the Python package gguf.
 """
 import sys
@@ -11,7 +11,7 @@ import numpy as np
 source, out = sys.argv[1:3]
 reader = gguf.GGUFReader(source)
 Q = gguf.GGMLQuantizationType
-for name, kind in [("f32", Q.F32), ("q8_0", Q.Q8_0), ("q4_0", Q.Q4_0)]:
+for name, kind in [("f32", Q.F32), ("bf16", Q.BF16), ("q8_0", Q.Q8_0), ("q4_0", Q.Q4_0)]:
     architecture = reader.fields["general.architecture"].contents()
     writer = gguf.GGUFWriter(f"{out}/peer-{name}.gguf", architecture)
     for field in reader.fields.values():

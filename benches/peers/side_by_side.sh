@@ -2,7 +2,8 @@
 # Ours, llama.cpp and, where candle/build.sh has built it, candle on the same model, in interleaved rounds:
 #     side_by_side.sh SLM_DIR GGUF_DIR [ROUNDS] [THREADS]
 #
-# SLM_DIR has smol-{q8_0,q4_0,f32}.slm (slm convert --quant), GGUF_DIR what make_gguf.py writes. node-llama-cpp must be
+# SLM_DIR has smol-{q8_0,q4_0,bf16,f32}.slm (slm convert --quant), GGUF_DIR what make_gguf.py writes. bf16 stands beside the peer's
+# bf16, which rounds activations too, and beside its f32, which computes what ours does. node-llama-cpp must be
 # installed where NODE_PATH_DIR points (npm i node-llama-cpp). Prints medians and ratios. Machines drift: only the ratios of
 # one run mean something.
 set -euo pipefail
@@ -14,10 +15,10 @@ candle=$root/target/candle-peer/candle-peer
 lines=$(mktemp)
 cp "$here/llama.mjs" "$peer/.llama-peer.mjs"
 for _ in $(seq "$rounds"); do
-    for type in q8_0 q4_0 f32; do
+    for type in q8_0 q4_0 bf16 f32; do
         echo "ours $type $("$root/target/release/slm" bench "$slm_dir/smol-$type.slm" -p 512 -n 24 -r 1 -t "$threads" --json)" >>"$lines"
         echo "llama.cpp $type $(node "$peer/.llama-peer.mjs" "$gguf_dir/peer-$type.gguf" "$threads" 512 24)" >>"$lines"
-        [ ! -x "$candle" ] || echo "candle $type $("$candle" "$gguf_dir/peer-$type.gguf" 512 24 "$threads")" >>"$lines"
+        [ ! -x "$candle" ] || [ $type = bf16 ] || echo "candle $type $("$candle" "$gguf_dir/peer-$type.gguf" 512 24 "$threads")" >>"$lines"
     done
 done
 python3 - "$lines" <<'PY'
@@ -32,14 +33,15 @@ for line in open(sys.argv[1]):
     else:
         values = (o["decode_tokens_per_second"], o["prefill_tokens_per_second"], o["load_seconds"], 0)
     rows.setdefault((kind, who), []).append(values)
-print(f"{'type':6}{'peer':10}{'decode':>9}{'peer':>9}{'ratio':>8}{'limit':>7}{'prefill':>10}{'peer':>9}{'ratio':>8}{'load':>8}{'peer':>8}")
-for kind in ("q8_0", "q4_0", "f32"):
-    for peer in ("llama.cpp", "candle"):
-        if (kind, peer) not in rows:
-            continue
-        a, b = ([statistics.median(v) for v in zip(*rows[kind, who])] for who in ("ours", peer))
-        # Ratios within a round, then their median: both see the same minute.
-        pairs = list(zip(rows[kind, "ours"], rows[kind, peer]))
-        decode, prefill = (statistics.median(x[i] / y[i] for x, y in pairs) for i in (0, 1))
-        print(f"{kind:6}{peer:10}{a[0]:9.1f}{b[0]:9.1f}{decode:8.2f}{a[3]:7.0%}{a[1]:10.1f}{b[1]:9.1f}{prefill:8.2f}{a[2]:8.3f}{b[2]:8.3f}")
+print(f"{'type':6}{'peer':15}{'decode':>9}{'peer':>9}{'ratio':>8}{'limit':>7}{'prefill':>10}{'peer':>9}{'ratio':>8}{'load':>8}{'peer':>8}")
+compared = [(kind, peer, kind) for kind in ("q8_0", "q4_0", "bf16", "f32") for peer in ("llama.cpp", "candle")]
+compared.insert(5, ("bf16", "llama.cpp", "f32"))
+for kind, peer, theirs in compared:
+    if (theirs, peer) not in rows:
+        continue
+    a, b = ([statistics.median(v) for v in zip(*rows[key])] for key in ((kind, "ours"), (theirs, peer)))
+    # Ratios within a round, then their median: both see the same minute.
+    pairs = list(zip(rows[kind, "ours"], rows[theirs, peer]))
+    decode, prefill = (statistics.median(x[i] / y[i] for x, y in pairs) for i in (0, 1))
+    print(f"{kind:6}{peer + ' ' + theirs:15}{a[0]:9.1f}{b[0]:9.1f}{decode:8.2f}{a[3]:7.0%}{a[1]:10.1f}{b[1]:9.1f}{prefill:8.2f}{a[2]:8.3f}{b[2]:8.3f}")
 PY
