@@ -1,4 +1,4 @@
-//! Quick figures for kernels at work: `tinyrustlm-benches MODEL [THREADS] [CONTEXT]`.
+//! Quick figures for kernels at work: `tinyrustlm-benches MODEL [THREADS] [CONTEXT] [BATCH] [ROUNDS]`.
 
 use tinyrustlm::core::kernels::Isa;
 use tinyrustlm::core::model::Model;
@@ -10,8 +10,9 @@ use tinyrustlm::{Memory, ModelFile, Threads, detect};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().collect();
     let number = |i: usize, usual: usize| arguments.get(i).and_then(|a| a.parse().ok()).unwrap_or(usual);
+    let path = arguments.get(1).ok_or("usage: tinyrustlm-benches MODEL [THREADS] [CONTEXT] [BATCH] [ROUNDS]")?;
     let start = std::time::Instant::now();
-    let file = ModelFile::open(&arguments[1])?;
+    let file = ModelFile::open(path)?;
     let model = Model::parse(file.bytes())?;
     println!("load {:.3} s", start.elapsed().as_secs_f64());
     let threads = Threads::new(number(2, 1))?;

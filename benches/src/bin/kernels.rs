@@ -1,5 +1,5 @@
-//! The matrix products alone: `kernels [MILLISECONDS] [BACKEND]`, 200 for each figure by default; or
-//! `kernels count TYPE TOKENS TIMES`, so many products of one kind and nothing else, for a program that counts instructions.
+//! The matrix products alone: `kernels [MILLISECONDS] [BACKEND]`, 200 for each figure and the best instruction set by default;
+//! or `kernels count TYPE TOKENS TIMES`, so many products of one kind and nothing else, for a program that counts instructions.
 //!
 //! The shapes are those of SmolLM2-135M. One token reads the weights from memory; more of them work from the cache, and
 //! then the multiplications decide.
@@ -11,35 +11,14 @@ use tinyrustlm::core::kernels::codes::encode;
 use tinyrustlm::core::kernels::{Codes, Input, Isa, Product, Serial, Step, matmul};
 use tinyrustlm::core::model::{Linear, Matrix};
 use tinyrustlm::detect;
+use tinyrustlm_benches::{Random, Table, instruction_set, seconds_each, weights};
+
+const USAGE: &str = "usage: kernels [MILLISECONDS] [BACKEND] | kernels count TYPE TOKENS TIMES";
 
 const SHAPES: [(usize, usize); 4] = [(576, 576), (1536, 576), (576, 1536), (49152, 576)];
 const TOKENS: [usize; 3] = [1, 8, 64];
 const TYPES: [(DType, &str); 4] =
     [(DType::F32, "f32"), (DType::Q8_0, "q8_0"), (DType::Q4_0, "q4_0"), (DType::Q4_1, "q4_1")];
-
-/// The same numbers on each run.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u32 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as u32
-    }
-}
-
-/// Weights of a shape; multiples of 8 rows and 32 columns.
-fn weights(dtype: DType, rows: usize, cols: usize, random: &mut Random) -> Vec<u32> {
-    if dtype == DType::F32 {
-        return (0..rows * cols).map(|_| ((random.next() % 2001) as f32 / 1000.0 - 1.0).to_bits()).collect();
-    }
-    let words = dtype.group_bytes() / 4;
-    let mut data: Vec<u32> = (0..rows / 8 * (cols / 32) * words).map(|_| random.next() << 1).collect();
-    for group in data.chunks_exact_mut(words) {
-        // Two f16 a word, all of them 2^-8.
-        group[..dtype.group_scales() / 2].fill(0x1c00_1c00);
-    }
-    data
-}
 
 /// What is multiplied.
 struct Inputs {
@@ -52,7 +31,7 @@ struct Inputs {
 
 impl Inputs {
     fn new(tokens: usize, cols: usize, random: &mut Random) -> Self {
-        let floats: Vec<f32> = (0..tokens * cols).map(|_| (random.next() % 2001) as f32 / 1000.0 - 1.0).collect();
+        let floats = random.floats(tokens * cols);
         let (mut codes, mut steps) = (vec![0; floats.len()], vec![Step { d: 0.0, sum: 0 }; floats.len() / 32]);
         encode(Isa::Scalar, &floats, cols, &mut codes, &mut steps);
         Self { tokens, cols, floats, codes, steps }
@@ -89,19 +68,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         return repeat(dtype, tokens.parse()?, times.parse()?);
     }
     let mut arguments = arguments.into_iter();
-    let least: f64 = arguments.next().map_or(Ok(200.0), |text| text.parse::<f64>())? / 1e3;
-    let isa = if arguments.next().is_some_and(|name| name == "scalar") { Isa::Scalar } else { detect() };
+    let least = arguments.next().map_or(Ok(200.0), |text| text.parse::<f64>()).map_err(|_| USAGE)? / 1e3;
+    let isa = arguments.next().map_or(Ok(detect()), |name| instruction_set(&name))?;
+    if arguments.next().is_some() {
+        return Err(USAGE.into());
+    }
     let mut random = Random(1);
-    println!(
-        "{:<5} {:>13} {:>7} {:>11} {:>10} {:>9}   {}",
-        "type",
-        "shape",
-        "tokens",
-        "us",
-        "GMAC/s",
-        "GB/s",
-        isa.name()
-    );
+    let columns = [("type", 5), ("shape", 13), ("tokens", 7), ("us", 11), ("GMAC/s", 10), ("GB/s", 9), (isa.name(), 7)];
+    let table = Table::new(&columns);
     for (dtype, name) in TYPES {
         for (rows, cols) in SHAPES {
             let data = weights(dtype, rows, cols, &mut random);
@@ -114,22 +88,23 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 let again = (20_000_000 / (rows * cols * tokens)).max(1);
                 let (mut best, all) = (f64::MAX, Instant::now());
                 while all.elapsed().as_secs_f64() < least {
-                    let start = Instant::now();
-                    for _ in 0..again {
-                        let linear = Linear { matrix, bias: None };
-                        let product = Product::new(&linear, &mut out);
-                        matmul(isa, &Serial, &input, &[product])?;
+                    let linear = Linear { matrix, bias: None };
+                    let mut done = Ok(());
+                    let seconds = seconds_each(again, || {
+                        done = matmul(isa, &Serial, &input, &[Product::new(&linear, &mut out)]);
                         black_box(&mut out);
-                    }
-                    best = best.min(start.elapsed().as_secs_f64() / again as f64);
+                    });
+                    done?;
+                    best = best.min(seconds);
                 }
-                println!(
-                    "{name:<5} {:>13} {tokens:>7} {:>11.1} {:>10.2} {:>9.2}",
+                table.row([
+                    name.to_owned(),
                     format!("{rows}x{cols}"),
-                    best * 1e6,
-                    (rows * cols * tokens) as f64 / best / 1e9,
-                    (data.len() * 4) as f64 / best / 1e9,
-                );
+                    tokens.to_string(),
+                    format!("{:.1}", best * 1e6),
+                    format!("{:.2}", (rows * cols * tokens) as f64 / best / 1e9),
+                    format!("{:.2}", (data.len() * 4) as f64 / best / 1e9),
+                ]);
             }
         }
     }

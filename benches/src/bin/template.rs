@@ -1,9 +1,9 @@
 //! What rendering a conversation costs: `template [MESSAGES] FILE.jinja|MODEL.slm...`, 20 messages by default.
 
 use std::path::Path;
-use std::time::Instant;
 use tinyrustlm::core::template::Now;
 use tinyrustlm::measure::median;
+use tinyrustlm_benches::timed;
 use tinyrustlm_cli::template::{self, Renderer};
 
 const NOW: Now = Now { year: 2026, month: 1, day: 15, hour: 12, minute: 0, second: 0 };
@@ -41,12 +41,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut len = 0;
         let mut refused = None;
         for _ in 0..200 {
-            let start = Instant::now();
-            match renderer.render(&template, &input, NOW) {
-                Ok(text) => len = text.text.len(),
+            let (seconds, rendered) = timed(|| renderer.render(&template, &input, NOW).map(|text| text.text.len()));
+            match rendered {
+                Ok(bytes) => len = bytes,
                 Err(why) => refused = Some(why.message),
             }
-            times.push(start.elapsed().as_secs_f64());
+            times.push(seconds);
         }
         let outcome = refused.map_or(format!("{len} bytes"), |why| format!("refused: {why}"));
         println!("{:<60} {count} messages, {outcome}, {:.0} us", path.display(), median(times) * 1e6);

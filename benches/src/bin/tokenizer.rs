@@ -6,7 +6,7 @@
 //! runs; every row's ids are compared first.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use tinyrustlm_benches::{Table, timed};
 use tinyrustlm_cli::tokenizer::compile;
 use tinyrustlm_core::tokenizer::{DecodeMode, Encode, Tokenizer};
 
@@ -57,9 +57,7 @@ fn texts() -> Vec<(&'static str, String)> {
 }
 
 fn best(times: &mut f64, f: impl FnOnce()) {
-    let start = Instant::now();
-    f();
-    *times = times.min(start.elapsed().as_secs_f64());
+    *times = times.min(timed(f).0);
 }
 
 fn main() {
@@ -71,16 +69,14 @@ fn main() {
         given
     };
     let rounds: usize = std::env::var("ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(3);
-    println!(
-        "{:<24} {:<16} {:>10} {:>10} {:>7} {:>12} {:>12}",
-        "tokenizer", "text", "MB/s", "crate", "x", "decode MB/s", "crate"
-    );
+    let columns =
+        [("tokenizer", 24), ("text", 16), ("MB/s", 10), ("crate", 10), ("x", 7), ("decode MB/s", 12), ("crate", 12)];
+    let table = Table::new(&columns);
     for folder in folders {
         let json = std::fs::read(folder.join("tokenizer.json")).expect("a folder with tokenizer.json");
         let reference = tokenizers::Tokenizer::from_bytes(&json).expect("the crate reads it");
-        let start = Instant::now();
-        let compiled = compile(&json).unwrap_or_else(|failure| panic!("{}", failure.message));
-        let compile_time = start.elapsed().as_secs_f64();
+        let (compile_time, compiled) = timed(|| compile(&json));
+        let compiled = compiled.unwrap_or_else(|failure| panic!("{}", failure.message));
         let tokenizer = Tokenizer::parse(&compiled.section).expect("a valid section");
         let name = folder.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         println!("{name}: section {} bytes, compiled in {compile_time:.2} s", compiled.section.len());
@@ -112,14 +108,9 @@ fn main() {
             }
             assert_eq!(ids[..count], wanted[..], "{name} on {text_name}");
             let rate = |time: f64| text.len() as f64 / time / 1e6;
-            println!(
-                "{name:<24} {text_name:<16} {:>10.1} {:>10.1} {:>7.1} {:>12.1} {:>12.1}",
-                rate(ours),
-                rate(theirs),
-                theirs / ours,
-                rate(our_decode),
-                rate(their_decode)
-            );
+            let figures = [rate(ours), rate(theirs), theirs / ours, rate(our_decode), rate(their_decode)];
+            let figures = figures.map(|figure| format!("{figure:.1}"));
+            table.row([name.clone(), text_name.to_owned()].into_iter().chain(figures));
         }
         // Growth: the time per byte of ever longer texts.
         let base = texts().swap_remove(0).1;
