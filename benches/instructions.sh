@@ -19,7 +19,7 @@ counted() {
     sed -n 's/^summary: //p;s/^totals: //p' "$scratch/out" | head -n 1
 }
 
-for type in f32 q8_0 q4_0 q4_1; do
+for type in f32 bf16 q8_0 q4_0 q4_1; do
     for tokens in 1 8; do
         # The difference leaves out everything but the products.
         echo "$type $tokens $((($(counted $type $tokens 9) - $(counted $type $tokens 1)) / 8))"

@@ -26,8 +26,14 @@ impl Random {
 
 /// The payload of a matrix, `rows` a multiple of 8 and `cols` of 32.
 pub fn weights(dtype: DType, rows: usize, cols: usize, random: &mut Random) -> Vec<u32> {
-    if dtype == DType::F32 {
-        return (0..rows * cols).map(|_| random.float().to_bits()).collect();
+    match dtype {
+        DType::F32 => return (0..rows * cols).map(|_| random.float().to_bits()).collect(),
+        // Two of them a word.
+        DType::Bf16 => {
+            let mut half = || random.float().to_bits() >> 16;
+            return (0..rows * cols / 2).map(|_| half() << 16 | half()).collect();
+        }
+        _ => {}
     }
     let words = dtype.group_bytes() / 4;
     let mut data: Vec<u32> = (0..rows / 8 * (cols / 32) * words).map(|_| random.bits() << 1).collect();

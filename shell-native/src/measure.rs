@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::sync::OnceLock;
 use std::time::Instant;
 use tinyrustlm_core::Error;
-use tinyrustlm_core::kernels::Workers;
+use tinyrustlm_core::kernels::{Workers, prefetch, share};
 use tinyrustlm_core::session::Session;
 
 /// What is counted.
@@ -48,7 +48,8 @@ pub fn read_seconds(clock: Clock, bytes: &[u8], workers: &dyn Workers) -> f64 {
     let start = clock.now();
     workers.run(parts, &|part| {
         let mut sums = [0u64; 16];
-        for line in &words[tinyrustlm_core::kernels::share(words.len(), parts, part)] {
+        for line in &words[share(words.len(), parts, part)] {
+            prefetch(line);
             for (sum, word) in sums.iter_mut().zip(line) {
                 *sum = sum.wrapping_add(*word);
             }

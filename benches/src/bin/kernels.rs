@@ -17,8 +17,8 @@ const USAGE: &str = "usage: kernels [MILLISECONDS] [BACKEND] | kernels count TYP
 
 const SHAPES: [(usize, usize); 4] = [(576, 576), (1536, 576), (576, 1536), (49152, 576)];
 const TOKENS: [usize; 3] = [1, 8, 64];
-const TYPES: [(DType, &str); 4] =
-    [(DType::F32, "f32"), (DType::Q8_0, "q8_0"), (DType::Q4_0, "q4_0"), (DType::Q4_1, "q4_1")];
+const TYPES: [(DType, &str); 5] =
+    [(DType::F32, "f32"), (DType::Bf16, "bf16"), (DType::Q8_0, "q8_0"), (DType::Q4_0, "q4_0"), (DType::Q4_1, "q4_1")];
 
 /// What is multiplied.
 struct Inputs {

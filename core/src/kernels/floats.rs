@@ -1,6 +1,7 @@
 //! Products of floats over the lanes of any instruction set: weights of f32 and bf16, and the scores of attention.
 
 use super::lanes::{LANES, Places, Sixteen};
+use super::prefetch::prefetch;
 use super::{Floats, Stored, Tile};
 use crate::bytes::{rows, rows_mut};
 use crate::container::directory::GROUP_ROWS;
@@ -27,6 +28,9 @@ fn dots<V: Sixteen, W: Stored, const R: usize, const T: usize>(w: [&[W]; R], x: 
     for i in 0..cols / LANES {
         for (weights, w) in weights.iter_mut().zip(w_chunks) {
             let Some(w) = w.get(i) else { break };
+            if R == 1 && T == 1 {
+                prefetch(w);
+            }
             *weights = W::lanes(w);
         }
         for (acc, x) in acc.iter_mut().zip(x_chunks) {
@@ -104,6 +108,8 @@ fn some_heads<V: Sixteen, const T: usize>(
         let place = places.start.wrapping_add(at);
         match next.get(..dim) {
             Some(second) if at.wrapping_add(1) < places.len => {
+                prefetch(key);
+                prefetch(second);
                 put(&dots::<V, f32, 2, T>([key, second], inputs), scores, places.stride, place);
                 rest = next.get(stride..).unwrap_or(&[]);
                 at = at.wrapping_add(2);

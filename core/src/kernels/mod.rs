@@ -14,6 +14,7 @@ mod float_mode;
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_feature = "neon")))]
 mod floats;
 mod lanes;
+mod prefetch;
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_feature = "neon")))]
 mod rows;
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
@@ -29,6 +30,7 @@ pub use codes::{Codes, Step};
 pub use dispatch::{Isa, Task};
 pub(crate) use float_mode::FloatMode;
 pub use lanes::{LANES, Lanes, Op, Places};
+pub use prefetch::prefetch;
 pub use stored::{Bf16, Stored};
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 pub(crate) use wasm32::sqrt;

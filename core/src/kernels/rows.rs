@@ -13,6 +13,7 @@
 //! columns to each row's sum, with the rows in order and nothing to shuffle. Activation codes are stored in that order.
 
 use super::codes::{Codes, Step, TILE};
+use super::prefetch::prefetch;
 use super::{Quantised, Tile};
 use crate::bytes::{part, rows};
 use crate::container::DType;
@@ -112,6 +113,9 @@ fn tile<R: Rows, const N: usize, const P: usize>(
     match dtype {
         DType::Q8_0 => {
             for (group, (x, step)) in row_group.as_chunks::<{ SCALES + BYTES }>().0.iter().zip(x) {
+                if N == 1 {
+                    prefetch(group);
+                }
                 let Some((d, packed)) = group.split_first_chunk() else { break };
                 let Some(packed) = packed.first_chunk() else { break };
                 let d = R::f16(d);
@@ -123,6 +127,9 @@ fn tile<R: Rows, const N: usize, const P: usize>(
         }
         DType::Q4_0 => {
             for (group, (x, step)) in row_group.as_chunks::<{ SCALES + NIBBLES }>().0.iter().zip(x) {
+                if N == 1 {
+                    prefetch(group);
+                }
                 let Some((d, packed)) = group.split_first_chunk() else { break };
                 let Some(packed) = packed.first_chunk() else { break };
                 let d = R::f16(d);
@@ -141,6 +148,9 @@ fn tile<R: Rows, const N: usize, const P: usize>(
         }
         _ => {
             for (group, (x, step)) in row_group.as_chunks::<{ 2 * SCALES + NIBBLES }>().0.iter().zip(x) {
+                if N == 1 {
+                    prefetch(group);
+                }
                 let Some((d, packed)) = group.split_first_chunk() else { break };
                 let Some((m, packed)) = packed.split_first_chunk() else { break };
                 let Some(packed) = packed.first_chunk() else { break };
@@ -210,6 +220,7 @@ fn few<R: Rows, const N: usize>(
     }
     let mut acc = [R::zero(); N];
     for (block, group) in w.row_group(group).as_chunks::<{ SCALES + BYTES }>().0.iter().enumerate() {
+        prefetch(group);
         let Some((d, packed)) = group.split_first_chunk() else { break };
         let d = R::f16(d);
         let mut sums = [R::splat(0); N];

@@ -1,0 +1,25 @@
+//! Asking for memory before it is needed.
+
+/// How far ahead, in bytes. For one token the weights come from memory, once and in order; processors look ahead by
+/// themselves, but not as far as it takes to keep the memory busy.
+const AHEAD: usize = 8192;
+
+/// Bytes that come together.
+const LINE: usize = 64;
+
+/// Asks for the bytes [`AHEAD`] of these, whatever stands there. A hint: no bit depends on it.
+#[inline(always)]
+#[allow(unsafe_code)]
+pub fn prefetch<T>(read_now: &[T]) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let start = read_now.as_ptr().cast::<i8>().wrapping_add(AHEAD);
+        for line in 0..size_of_val(read_now).div_ceil(LINE) {
+            // SAFETY: nothing is read; an address without memory is ignored.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(line.wrapping_mul(LINE))) };
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (read_now, AHEAD, LINE);
+}
