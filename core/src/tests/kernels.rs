@@ -1,15 +1,21 @@
 //! Every instruction set this machine has, against portable code, bit for bit.
 
-use super::build::{Random, matrix};
+use super::build::{Builder, Random, matrix};
 use crate::container::DType;
 use crate::kernels::codes::encode;
 use crate::kernels::{Codes, Input, Isa, Product, Serial, Step, matmul};
-use crate::model::{Activation, Linear, Matrix};
+use crate::kv_cache::{CacheShape, KvType};
+use crate::memory::Block64;
+use crate::model::{Activation, Linear, Matrix, Model};
 use crate::ops::activation::{finish_logits, gate};
 use crate::ops::attention::{Attend, attend};
+use crate::ops::code_attention::{AttendCodes, attend_codes};
 use crate::ops::residual::add_scaled;
 use crate::ops::rms_norm::rms_norm;
 use crate::ops::rope::rotate;
+use crate::plan::Plan;
+use crate::session::Session;
+use std::ops::{Deref, DerefMut};
 use std::vec;
 use std::vec::Vec;
 
@@ -44,6 +50,9 @@ fn others() -> Vec<Isa> {
     if all.is_empty() && !cfg!(miri) {
         std::eprintln!("SKIPPED comparison of kernels: this machine has none but the portable ones");
     }
+    // `linker/sanitized` reads it.
+    let names: Vec<_> = [Isa::Scalar].iter().chain(&all).map(|isa| isa.name()).collect();
+    std::println!("ran: {}", names.join(" "));
     all
 }
 
@@ -52,23 +61,53 @@ fn cases<T: Clone>(few: &[T], all: impl IntoIterator<Item = T>) -> Vec<T> {
     if cfg!(miri) { few.to_vec() } else { all.into_iter().collect() }
 }
 
-struct Inputs {
-    x: Vec<f32>,
-    /// As integers twice as long: codes are read in pairs and must begin where such a pair may.
-    pairs: Vec<i32>,
-    steps: Vec<Step>,
+/// Elements that end where their allocation ends, so that AddressSanitizer sees every access beyond, and begin `shift`
+/// elements after it begins: 0 shows accesses before them, others put them at every alignment they may have.
+struct Placed<T> {
+    all: Vec<T>,
+    shift: usize,
 }
 
-fn inputs(x: Vec<f32>, tokens: usize, cols: usize) -> Inputs {
+impl<T: Copy> Placed<T> {
+    fn new(elements: &[T], shift: usize) -> Self {
+        let mut all = vec![elements[0]; shift + elements.len()];
+        all[shift..].copy_from_slice(elements);
+        Self { all, shift }
+    }
+}
+
+impl<T> Deref for Placed<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.all[self.shift..]
+    }
+}
+
+impl<T> DerefMut for Placed<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.all[self.shift..]
+    }
+}
+
+struct Inputs {
+    x: Placed<f32>,
+    /// As integers twice as long: codes are read in pairs and must begin where such a pair may.
+    pairs: Placed<i32>,
+    steps: Placed<Step>,
+}
+
+fn inputs(x: &[f32], tokens: usize, cols: usize, shift: usize) -> Inputs {
     let blocks = cols.div_ceil(32);
-    let mut pairs = vec![0i32; tokens * blocks * 16];
-    let mut steps = vec![Step { d: 0.0, sum: 0 }; tokens * blocks];
+    let x = Placed::new(x, shift);
+    let mut pairs = Placed::new(&vec![0i32; tokens * blocks * 16], shift);
+    let mut steps = Placed::new(&vec![Step { d: 0.0, sum: 0 }; tokens * blocks], shift);
     assert!(encode(Isa::Scalar, &x, cols, bytemuck::cast_slice_mut(&mut pairs), &mut steps));
     Inputs { x, pairs, steps }
 }
 
 fn product(isa: Isa, m: Matrix<'_>, inputs: &Inputs, tokens: usize, bias: Option<&[f32]>) -> Vec<u32> {
-    let mut out = vec![f32::NAN; tokens * m.rows];
+    let mut out = Placed::new(&vec![f32::NAN; tokens * m.rows], inputs.x.shift);
     let codes = Codes { codes: bytemuck::cast_slice(&inputs.pairs), steps: &inputs.steps };
     let input = Input { tokens, cols: m.cols, floats: &inputs.x, codes };
     matmul(isa, &Serial, &input, &[Product::new(&Linear { matrix: m, bias }, &mut out)]).unwrap();
@@ -90,19 +129,28 @@ fn matrix_products() {
         for dtype in [DType::F32, DType::Bf16, DType::Q8_0, DType::Q4_0, DType::Q4_1] {
             let data = matrix(&mut random, dtype, rows as u32, cols as u32);
             // Payloads are read at every alignment their elements allow.
-            let shift = match dtype {
-                DType::F32 => 4 * (i % 4),
-                DType::Bf16 => 2 * (i % 13),
-                _ => i % 13,
+            let (bytes, halves, floats);
+            let data = match dtype {
+                DType::F32 => {
+                    let values: Vec<f32> = data.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+                    floats = Placed::new(&values, i % 16);
+                    bytemuck::cast_slice(&floats)
+                }
+                DType::Bf16 => {
+                    let values: Vec<u16> = data.as_chunks().0.iter().map(|bytes| u16::from_le_bytes(*bytes)).collect();
+                    halves = Placed::new(&values, i % 32);
+                    bytemuck::cast_slice(&halves)
+                }
+                _ => {
+                    bytes = Placed::new(&data, i % 13);
+                    &bytes
+                }
             };
-            let mut place = vec![0u64; data.len() / 8 + 5];
-            let place = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut place)[shift..shift + data.len()];
-            place.copy_from_slice(&data);
-            let m = Matrix { dtype, rows, cols, data: place };
+            let m = Matrix { dtype, rows, cols, data };
             let bias: Vec<f32> = (0..rows).map(|_| random.float()).collect();
             for tokens in cases(&[1, 9], [1, 2, 3, 8, 9, 17]) {
-                let x = (0..tokens * cols).map(|_| random.float()).collect();
-                let inputs = inputs(x, tokens, cols);
+                let x: Vec<f32> = (0..tokens * cols).map(|_| random.float()).collect();
+                let inputs = inputs(&x, tokens, cols, i % 16);
                 let bias = (i % 3 == 0).then_some(bias.as_slice());
                 let expected = product(Isa::Scalar, m, &inputs, tokens, bias);
                 for isa in &others {
@@ -116,23 +164,21 @@ fn matrix_products() {
 
 #[test]
 fn bf16_gives_the_bits_of_the_same_values_in_f32() {
+    let all: Vec<Isa> = others().into_iter().chain([Isa::Scalar]).collect();
     let mut random = Random(24);
     for cols in cases(&[35], 1..70) {
         let rows = 1 + cols % 11;
-        let halves = matrix(&mut random, DType::Bf16, rows as u32, cols as u32);
-        let widened: Vec<f32> = halves.chunks(2).map(|half| f32::from_le_bytes([0, 0, half[0], half[1]])).collect();
-        let (mut narrow, mut wide) = (vec![0u64; halves.len() / 8 + 1], vec![0u64; halves.len() / 4 + 1]);
-        let narrow = &mut bytemuck::cast_slice_mut::<_, u8>(&mut narrow)[..halves.len()];
-        let wide = &mut bytemuck::cast_slice_mut::<_, u8>(&mut wide)[..2 * halves.len()];
-        narrow.copy_from_slice(&halves);
-        wide.copy_from_slice(bytemuck::cast_slice(&widened));
+        let bytes = matrix(&mut random, DType::Bf16, rows as u32, cols as u32);
+        let halves: Vec<u16> = bytes.as_chunks().0.iter().map(|bytes| u16::from_le_bytes(*bytes)).collect();
+        let floats: Vec<f32> = halves.iter().map(|half| f32::from_bits(u32::from(*half) << 16)).collect();
+        let narrow = Matrix { dtype: DType::Bf16, rows, cols, data: bytemuck::cast_slice(&halves) };
+        let wide = Matrix { dtype: DType::F32, rows, cols, data: bytemuck::cast_slice(&floats) };
         for tokens in [1, 2, 9] {
-            let inputs = inputs((0..tokens * cols).map(|_| random.float()).collect(), tokens, cols);
-            let expected =
-                product(Isa::Scalar, Matrix { dtype: DType::F32, rows, cols, data: wide }, &inputs, tokens, None);
-            let m = Matrix { dtype: DType::Bf16, rows, cols, data: narrow };
-            for isa in others().into_iter().chain([Isa::Scalar]) {
-                assert_eq!(product(isa, m, &inputs, tokens, None), expected, "{}: {rows} x {cols}", isa.name());
+            let x: Vec<f32> = (0..tokens * cols).map(|_| random.float()).collect();
+            let inputs = inputs(&x, tokens, cols, 0);
+            let expected = product(Isa::Scalar, wide, &inputs, tokens, None);
+            for &isa in &all {
+                assert_eq!(product(isa, narrow, &inputs, tokens, None), expected, "{}: {rows} x {cols}", isa.name());
             }
         }
     }
@@ -156,7 +202,7 @@ fn extreme_codes() {
                     let all = [vec![sign; 64], (0..64).map(alternating).collect(), vec![1e-35 * sign; 64]];
                     for x in cases(&all[..1], all.iter().cloned()) {
                         for tokens in [1, 9] {
-                            let inputs = inputs(x.repeat(tokens), tokens, 64);
+                            let inputs = inputs(&x.repeat(tokens), tokens, 64, 0);
                             let expected = product(Isa::Scalar, m, &inputs, tokens, None);
                             for isa in &others {
                                 assert_eq!(product(*isa, m, &inputs, tokens, None), expected, "{}", isa.name());
@@ -224,12 +270,14 @@ fn activation_codes() {
                 // What is not finite is seen wherever it stands.
                 _ => x[last] = [f32::NAN, f32::INFINITY, -f32::INFINITY][n % 3],
             }
+            let x = Placed::new(&x, n % 16);
             let run = |isa: Isa| {
-                let (mut codes, mut steps) = (vec![0i16; blocks * 32], vec![Step { d: 0.0, sum: 0 }; blocks]);
+                let mut codes = Placed::new(&vec![0i16; blocks * 32], n % 16);
+                let mut steps = vec![Step { d: 0.0, sum: 0 }; blocks];
                 let finite = encode(isa, &x, n, &mut codes, &mut steps);
                 let steps: Vec<_> = steps.iter().map(|step| (step.d.to_bits(), step.sum)).collect();
                 // Codes of what is not finite are never used.
-                (finite, finite.then_some((codes, steps)))
+                (finite, finite.then_some((codes.to_vec(), steps)))
             };
             let expected = run(Isa::Scalar);
             assert_eq!(expected.0, kind != 4);
@@ -246,27 +294,27 @@ fn operators() {
     let others = others();
     for n in cases(&[1, 35], 1..200) {
         let x = odd_floats(&mut random, n);
-        let y = odd_floats(&mut random, n);
+        let y = Placed::new(&odd_floats(&mut random, n), n % 16);
         // Every operator in place, its answer after the floats.
         let run = |isa: Isa| {
             let mut all = vec![];
             for activation in [Activation::Silu, Activation::GeluTanh] {
-                let mut a = x.clone();
+                let mut a = Placed::new(&x, n / 16 % 16);
                 gate(isa, activation, &mut a, &y);
                 all.push((bits(&a), true));
             }
             for (divisor, cap) in [(1.0, 0.0), (7.0, 30.0)] {
-                let mut a = x.clone();
+                let mut a = Placed::new(&x, n / 16 % 16);
                 let finite = finish_logits(isa, &mut a, divisor, cap);
                 all.push((bits(&a), finite));
             }
-            let mut a = x.clone();
+            let mut a = Placed::new(&x, n / 16 % 16);
             let finite = add_scaled(isa, &mut a, &y, 0.3);
             all.push((bits(&a), finite));
-            let mut a = x.clone();
+            let mut a = Placed::new(&x, n / 16 % 16);
             rms_norm(isa, &mut a, &y, 1e-5);
             all.push((bits(&a), true));
-            let mut a = x.repeat(2);
+            let mut a = Placed::new(&x.repeat(2), n / 16 % 16);
             rotate(isa, &mut a, 2 * n, &x, &y);
             all.push((bits(&a), true));
             all
@@ -284,10 +332,11 @@ fn attention() {
     let others = others();
     for (i, positions) in cases(&[1, 19], 1..200).into_iter().enumerate() {
         let (heads, dim) = (1 + i % 3, [64, 16, 10, 80, 128, 34][i % 6]);
-        let mut floats = |n: usize| (0..n).map(|_| random.float()).collect::<Vec<f32>>();
+        let mut floats = |n: usize| Placed::new(&(0..n).map(|_| random.float()).collect::<Vec<f32>>(), i % 16);
         let (queries, keys, values) = (floats(heads * dim), floats(positions * dim), floats(positions * dim));
         let run = |isa: Isa| {
-            let (mut scores, mut out) = (vec![0.0; heads * 200], vec![0.0; heads * dim]);
+            let mut scores = Placed::new(&vec![0.0; heads * 200], i % 16);
+            let mut out = Placed::new(&vec![0.0; heads * dim], i % 16);
             assert!(attend(
                 isa,
                 Attend {
@@ -309,6 +358,70 @@ fn attention() {
         let expected = run(Isa::Scalar);
         for isa in &others {
             assert_eq!(run(*isa), expected, "{}: {positions} positions, {heads} heads of {dim}", isa.name());
+        }
+    }
+}
+
+#[test]
+fn attention_over_codes() {
+    let mut random = Random(24);
+    let others = others();
+    for (i, positions) in cases(&[3], 1..100).into_iter().enumerate() {
+        let (heads, dim) = (1 + i % 3, [64, 16, 10, 80, 128, 34][i % 6]);
+        let hidden = positions / 2 % 32;
+        let mut floats = |n: usize| Placed::new(&(0..n).map(|_| random.float()).collect::<Vec<f32>>(), i % 16);
+        let (queries, keys, values) = (floats(heads * dim), floats(positions * dim), floats(positions * dim));
+        let shape = CacheShape { kv_type: KvType::Q8_0, context: positions, kv_heads: 1, head_dim: dim };
+        let mut key_cache = Placed::new(&vec![0.0; shape.key_len()], i % 16);
+        let mut value_cache = Placed::new(&vec![0.0; shape.value_len()], i % 16);
+        assert!(shape.store_keys(&mut key_cache, 0, &keys) && shape.store_values(&mut value_cache, 0, &values));
+        let run = |isa: Isa| {
+            let mut space = Placed::new(&vec![9.0; shape.score_len(heads)], i % 16);
+            let mut out = Placed::new(&vec![9.0; heads * dim], i % 16);
+            let (values, steps) = shape.value_codes(&value_cache, 0, 0..positions);
+            assert!(attend_codes(
+                isa,
+                AttendCodes {
+                    queries: &queries,
+                    keys: shape.key_codes(&key_cache, 0, 0..positions),
+                    values,
+                    steps,
+                    hidden,
+                    scale: 0.3,
+                    softcap: if i % 5 == 0 { 2.0 } else { 0.0 },
+                    space: &mut space,
+                    out: &mut out,
+                },
+            ));
+            bits(&out)
+        };
+        let expected = run(Isa::Scalar);
+        for isa in &others {
+            assert_eq!(run(*isa), expected, "{}: {positions} positions, {heads} heads of {dim}", isa.name());
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "minutes")]
+fn sessions() {
+    let others = others();
+    for (dtype, kv_type) in [DType::F32, DType::Q8_0, DType::Q4_0, DType::Q4_1]
+        .into_iter()
+        .flat_map(|dtype| KvType::ALL.map(|kv| (dtype, kv)))
+    {
+        let file = Builder::tiny().dtype(dtype).build();
+        let model = Model::parse(file.bytes()).unwrap();
+        let plan = Plan::new(&model, 64, 8).unwrap().for_cache(&model, kv_type).unwrap();
+        let ids: Vec<u32> = (0..43).map(|i| i * 7 % 37).collect();
+        let run = |isa: Isa| {
+            let mut memory = vec![Block64([0xff; 64]); plan.block_count()];
+            let mut session = Session::new(&model, plan, &mut memory, isa).unwrap();
+            bits(session.prefill(&ids, &Serial).unwrap())
+        };
+        let expected = run(Isa::Scalar);
+        for isa in &others {
+            assert_eq!(run(*isa), expected, "{}: {dtype:?}, cache {kv_type:?}", isa.name());
         }
     }
 }
