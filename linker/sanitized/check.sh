@@ -14,10 +14,10 @@ work=$PWD/target/sanitized
 linux=$work/linux
 mkdir -p "$work"
 
-# fail WHAT LOG: the end of the log, and the lines of source that the addresses of a report stand for.
+# fail WHAT LOG: the report in the log, or its end, and the lines of source that the addresses of a report stand for.
 fail() {
     echo "$1" >&2
-    tail -n 60 "$2" >&2
+    { sed -n '/ERROR: AddressSanitizer/,/^SUMMARY/p' "$2" | grep . || tail -n 60 "$2"; } >&2
     grep -oE '/tests\+0x[0-9a-f]+' "$2" | cut -d+ -f2 | xargs -r addr2line -ifCse "$binary" | paste - - | sed -n 1,20p >&2
     exit 1
 }
