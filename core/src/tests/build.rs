@@ -45,6 +45,9 @@ impl Aligned {
     }
 }
 
+/// Everything a matrix may be stored as.
+pub const DTYPES: [DType; 5] = [DType::F32, DType::Bf16, DType::Q8_0, DType::Q4_0, DType::Q4_1];
+
 /// What a test file holds.
 #[derive(Clone)]
 pub struct Builder {

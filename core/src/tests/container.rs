@@ -1,6 +1,6 @@
 //! What the door lets in and what it refuses, by error.
 
-use super::build::{Aligned, Builder, Random, seal};
+use super::build::{Aligned, Builder, DTYPES, Random, seal};
 use crate::container::{Container, DType, directory, header};
 use crate::error::{Code, Error};
 use crate::model::tensors::Role;
@@ -23,7 +23,7 @@ fn with(file: &[u8], at: usize, bytes: &[u8]) -> Option<Code> {
 
 #[test]
 fn accepts_what_it_should_and_reads_it_back() {
-    for dtype in [DType::F32, DType::Bf16, DType::Q8_0, DType::Q4_0, DType::Q4_1] {
+    for dtype in DTYPES {
         let mut builder = Builder::tiny().dtype(dtype);
         builder.tokenizer = Vec::from(*b"tokens");
         builder.sampling = Some(SamplingDefaults { top_p: Some(0.9), max_new_tokens: Some(7), ..Default::default() });

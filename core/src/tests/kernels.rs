@@ -1,6 +1,6 @@
 //! Every instruction set this machine has, against portable code, bit for bit.
 
-use super::build::{Builder, Random, matrix};
+use super::build::{Builder, DTYPES, Random, matrix};
 use crate::container::DType;
 use crate::kernels::codes::encode;
 use crate::kernels::{Codes, Input, Isa, Product, Serial, Step, matmul};
@@ -126,7 +126,7 @@ fn matrix_products() {
             _ if cfg!(miri) => 37,
             _ => sizes[(i * 29 + 7) % sizes.len()],
         };
-        for dtype in [DType::F32, DType::Bf16, DType::Q8_0, DType::Q4_0, DType::Q4_1] {
+        for dtype in DTYPES {
             let data = matrix(&mut random, dtype, rows as u32, cols as u32);
             // Payloads are read at every alignment their elements allow.
             let (bytes, halves, floats);
@@ -406,10 +406,7 @@ fn attention_over_codes() {
 #[cfg_attr(miri, ignore = "minutes")]
 fn sessions() {
     let others = others();
-    for (dtype, kv_type) in [DType::F32, DType::Q8_0, DType::Q4_0, DType::Q4_1]
-        .into_iter()
-        .flat_map(|dtype| KvType::ALL.map(|kv| (dtype, kv)))
-    {
+    for (dtype, kv_type) in DTYPES.into_iter().flat_map(|dtype| KvType::ALL.map(|kv| (dtype, kv))) {
         let file = Builder::tiny().dtype(dtype).build();
         let model = Model::parse(file.bytes()).unwrap();
         let plan = Plan::new(&model, 64, 8).unwrap().for_cache(&model, kv_type).unwrap();

@@ -1,6 +1,6 @@
 //! The whole pass against the naive one, and everything a session promises.
 
-use super::build::{Aligned, Builder, Random, seal};
+use super::build::{Aligned, Builder, DTYPES, Random, seal};
 use super::naive;
 use crate::container::DType;
 use crate::error::Code;
@@ -13,8 +13,6 @@ use crate::plan::Plan;
 use crate::session::Session;
 use std::vec;
 use std::vec::Vec;
-
-const DTYPES: [DType; 5] = [DType::F32, DType::Bf16, DType::Q8_0, DType::Q4_0, DType::Q4_1];
 
 fn memory(plan: &Plan) -> Vec<Block64> {
     // What memory holds beforehand must not matter.
