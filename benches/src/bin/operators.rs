@@ -273,6 +273,7 @@ fn attention(bench: &Bench, random: &mut Random) {
                         positions,
                         scale: 0.125,
                         softcap,
+                        cold: true,
                         scores: &mut scores,
                         score_stride: positions,
                         out,

@@ -104,6 +104,8 @@ impl Pass<'_, '_> {
                         positions,
                         scale,
                         softcap,
+                        // Several tokens go through the same ones.
+                        cold: self.tokens == 1,
                         scores,
                         score_stride: cache.context,
                         out,

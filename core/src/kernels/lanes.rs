@@ -66,9 +66,10 @@ pub trait Lanes: Copy {
     fn sum16(terms: &[f32]) -> f32;
 
     /// `dot16` of each row of `queries`, `[heads, dim]`, with each of the first `places.len` keys, which stand `stride`
-    /// apart, to its place in the row of `scores`.
+    /// apart, to its place in the row of `scores`. `cold` keys come from memory rather than from the cache.
     #[inline(always)]
-    fn dots(queries: &[f32], dim: usize, keys: &[f32], stride: usize, scores: &mut [f32], places: Places) {
+    fn dots(queries: &[f32], dim: usize, keys: &[f32], stride: usize, scores: &mut [f32], places: Places, cold: bool) {
+        let _ = cold;
         let mut at = places.start;
         for query in rows(queries, dim) {
             let mut key = keys;
@@ -190,8 +191,16 @@ macro_rules! sums_of_sixteen {
         }
 
         #[inline(always)]
-        fn dots(queries: &[f32], dim: usize, keys: &[f32], stride: usize, scores: &mut [f32], places: Places) {
-            floats::scores::<Self>(queries, dim, keys, stride, scores, places);
+        fn dots(
+            queries: &[f32],
+            dim: usize,
+            keys: &[f32],
+            stride: usize,
+            scores: &mut [f32],
+            places: Places,
+            cold: bool,
+        ) {
+            floats::scores::<Self>(queries, dim, keys, stride, scores, places, cold);
         }
     };
 }

@@ -26,6 +26,8 @@ pub struct Attend<'a> {
     pub scale: f32,
     /// Soft cap of the scores; 0: none.
     pub softcap: f32,
+    /// Keys and values come from memory rather than from the cache.
+    pub cold: bool,
     /// `[heads, score_stride]`, to work in.
     pub scores: &'a mut [f32],
     /// At least `positions`.
@@ -52,7 +54,7 @@ impl Task for Attend<'_> {
         for keys in self.keys.chunks(stride.saturating_mul(TILE)) {
             let tile = self.positions.saturating_sub(start).min(TILE);
             let places = Places { start, len: tile, stride: score_stride };
-            V::dots(self.queries, dim, keys, stride, self.scores, places);
+            V::dots(self.queries, dim, keys, stride, self.scores, places, self.cold);
             start = start.wrapping_add(tile);
         }
 
@@ -69,7 +71,13 @@ impl Task for Attend<'_> {
             let tile = self.positions.saturating_sub(start).min(TILE);
             for head in 0..heads {
                 let scores = part_mut(self.scores, head.wrapping_mul(score_stride).wrapping_add(start), tile);
-                mix::<V>(scores, values, stride, part_mut(self.out, head.wrapping_mul(dim), dim));
+                mix::<V>(
+                    scores,
+                    values,
+                    stride,
+                    self.cold && head == 0,
+                    part_mut(self.out, head.wrapping_mul(dim), dim),
+                );
             }
             start = start.wrapping_add(tile);
         }
@@ -124,7 +132,7 @@ impl<V: Lanes> Op<V> for ExpLess<V> {
 
 /// `out[d] = out[d] + scores[t] * values[t][d]`, t ascending.
 #[inline(always)]
-fn mix<V: Lanes>(scores: &[f32], values: &[f32], stride: usize, out: &mut [f32]) {
+fn mix<V: Lanes>(scores: &[f32], values: &[f32], stride: usize, cold: bool, out: &mut [f32]) {
     let mut first = 0usize;
     // Four vectors at a time keep the adds independent.
     let run = const { 4 * V::WIDTH };
@@ -136,7 +144,9 @@ fn mix<V: Lanes>(scores: &[f32], values: &[f32], stride: usize, out: &mut [f32])
         for score in scores {
             // One check for all four loads.
             let Some(row) = value.get(..run) else { break };
-            prefetch(row);
+            if cold {
+                prefetch(row);
+            }
             let (score, [p, q, r, s]) = (V::splat(*score), four::<V>(row));
             a = a.add(score.mul(p));
             b = b.add(score.mul(q));
@@ -204,6 +214,7 @@ mod tests {
                     positions,
                     scale: 0.25,
                     softcap: cap,
+                    cold: false,
                     scores: &mut scores,
                     score_stride: 200,
                     out: &mut out,
@@ -247,6 +258,7 @@ mod tests {
                     positions: 20,
                     scale: 1.0,
                     softcap: 0.0,
+                    cold: false,
                     scores: &mut scores,
                     score_stride: 20,
                     out: &mut out,

@@ -348,6 +348,7 @@ fn attention() {
                     positions,
                     scale: 0.3,
                     softcap: if i % 5 == 0 { 2.0 } else { 0.0 },
+                    cold: i % 2 == 0,
                     scores: &mut scores,
                     score_stride: 200,
                     out: &mut out,

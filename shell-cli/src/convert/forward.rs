@@ -221,6 +221,7 @@ impl Runner<'_> {
                             positions: token + 1 - start,
                             scale: a.attention_scale,
                             softcap: a.attention_softcap,
+                            cold: false,
                             scores: &mut scores,
                             score_stride: prompt.len(),
                             out: &mut out[at..at + group],
