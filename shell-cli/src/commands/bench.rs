@@ -5,6 +5,7 @@ use crate::failure::{Failure, Kind};
 use crate::kv_cache;
 use crate::pages::PagesArgs;
 use serde_json::json;
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
 use tinyrustlm::core::container::DType;
@@ -84,6 +85,7 @@ struct Figures {
 
 /// Measures and prints.
 pub fn run(args: Args) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
     let start = Instant::now();
     let file = args.pages.open(&args.model, usize::MAX)?;
     let model = Model::parse(file.bytes()).map_err(|e| {
@@ -170,40 +172,43 @@ pub fn run(args: Args) -> Result<(), Failure> {
                 })
             })
             .collect();
-        println!(
+        writeln!(
+            out,
             "{}",
             json!({
                 "model": args.model.display().to_string(), "isa": isa.name(), "huge_pages": huge, "load_seconds": load, "rounds": args.rounds,
                 "bytes_per_token": token_bytes, "plan_bytes": plan_bytes,
                 "file_bytes": file.bytes().len(), "peak_bytes": peak, "prompt": args.prompt, "results": rows,
             })
-        );
+        )?;
         return Ok(());
     }
-    println!("{} on {}, {} in {load:.3} s", args.model.display(), isa.name(), how);
-    println!(
+    writeln!(out, "{} on {}, {} in {load:.3} s", args.model.display(), isa.name(), how)?;
+    writeln!(
+        out,
         "memory    file {:.1} MB, sessions {:.1} MB (keys and values {:.1} MB){}",
         file.bytes().len() as f64 / 1e6,
         plan_bytes as f64 / 1e6,
         kv_bytes_in_all as f64 / 1e6,
         peak.map_or(String::new(), |peak| format!(", peak of the process {:.1} MB", peak as f64 / 1e6)),
-    );
+    )?;
     for f in &all {
-        println!("threads {}: reading {:.1} GB/s", f.threads, median(f.read.clone()) / 1e9);
+        writeln!(out, "threads {}: reading {:.1} GB/s", f.threads, median(f.read.clone()) / 1e9)?;
         if args.prompt > 0 {
             let rate = args.prompt as f64 / median(f.prefill.clone());
-            println!("  prefill {:>5}          {rate:>8.1} tokens/s", args.prompt);
+            writeln!(out, "  prefill {:>5}          {rate:>8.1} tokens/s", args.prompt)?;
         }
         for ((Sequence { kv_type, depth }, plan), (seconds, share)) in sequences.iter().zip(&plans[1..]).zip(&f.decode)
         {
             let token = median(seconds.clone());
-            println!(
+            writeln!(
+                out,
                 "  decode at {depth:>5}, {:<5} {:>8.1} tokens/s  {:>6.1} GB/s  {:>3.0} % of the read limit",
                 kv_type.name(),
                 1.0 / token,
                 (token_bytes + position_bytes(plan) * *depth as f64) / token / 1e9,
                 100.0 * median(share.clone()),
-            );
+            )?;
         }
     }
     Ok(())

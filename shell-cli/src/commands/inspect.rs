@@ -40,9 +40,10 @@ pub struct Args {
 
 /// Prints the report.
 pub fn run(args: Args) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
     if args.tokenizer {
         let opened = crate::tokenizer::open(&args.model)?;
-        println!("{:#}", crate::tokenizer::describe(&opened.tokenizer()?));
+        writeln!(out, "{:#}", crate::tokenizer::describe(&opened.tokenizer()?))?;
         return Ok(());
     }
     let model = inspect::read(&args.model)?;
@@ -52,14 +53,14 @@ pub fn run(args: Args) -> Result<(), Failure> {
         let data = provenance::kept(&kept[name.as_str()]).ok_or_else(|| {
             Failure::new(Kind::Usage, format!("{name} is not kept in the file; kept are: {}", names()))
         })?;
-        return Ok(std::io::stdout().write_all(&data)?);
+        return Ok(out.write_all(&data)?);
     }
     if args.json {
         let value = inspect::json(&model, args.tensors, args.ledger);
         // Byte strings of the provenance are shown as hex digits.
-        println!("{}", value.to_string().replace("\\u0000hex:", ""));
+        writeln!(out, "{}", value.to_string().replace("\\u0000hex:", ""))?;
     } else {
-        print!("{}", inspect::text(&model, args.tensors, args.ledger));
+        write!(out, "{}", inspect::text(&model, args.tensors, args.ledger))?;
     }
     Ok(())
 }

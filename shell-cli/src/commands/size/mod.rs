@@ -5,6 +5,7 @@ mod wasm;
 
 use crate::failure::{Failure, Kind};
 use report::Report;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "Examples:
@@ -57,17 +58,18 @@ fn parse_size(text: &str) -> Result<u64, String> {
 
 /// Prints the sizes; fails when the file is over the budget.
 pub fn run(args: Args) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
     let bytes = read(&args.file)?;
     let named = args.names.as_deref().map(read).transpose()?;
     let report = Report::of(&bytes, named.as_deref())
         .map_err(|what| Failure::new(Kind::Malformed, format!("{}: {what}", args.file.display())))?;
     let baseline = args.baseline.as_deref().map(read_baseline).transpose()?;
     if args.json {
-        println!("{}", report.to_json());
+        writeln!(out, "{}", report.to_json())?;
     } else {
-        print!("{}", report.to_text(args.top, args.budget));
+        write!(out, "{}", report.to_text(args.top, args.budget))?;
         if let Some(baseline) = &baseline {
-            print!("{}", report.changes_since(baseline, args.top));
+            write!(out, "{}", report.changes_since(baseline, args.top))?;
         }
     }
     if let Some(path) = &args.save {

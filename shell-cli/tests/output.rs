@@ -1,0 +1,25 @@
+//! What becomes of output whose reader has gone, as `head` goes.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+#[test]
+fn a_reader_that_goes_early_ends_the_program_quietly() {
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/models/tiny-f32.slm");
+    let bench: &[&str] = &["-p", "4", "-n", "2", "-r", "1"];
+    for (command, more) in
+        [("inspect", ["--tensors"].as_slice()), ("inspect", &["--json"]), ("size", &[]), ("bench", bench)]
+    {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_slm"))
+            .arg(command)
+            .arg(&model)
+            .args(more)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "slm {command}");
+    }
+}
