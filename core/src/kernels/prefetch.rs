@@ -7,7 +7,7 @@ const AHEAD: usize = 8192;
 /// Bytes that come together.
 const LINE: usize = 64;
 
-/// Asks for the bytes [`AHEAD`] of these, whatever stands there. A hint: no bit depends on it.
+/// Asks for the bytes 8 KiB behind these, whatever stands there. A hint: no bit depends on it.
 #[inline(always)]
 #[allow(unsafe_code)]
 pub fn prefetch<T>(read_now: &[T]) {
