@@ -5,10 +5,11 @@
 #
 #     linker/sanitized/check.sh
 #
-# Needs a nightly toolchain; bochs, bochsbios, vgabios, isolinux, syslinux-common and xorriso; and Debian's apt-get, which
-# fetches a kernel and busybox once, 28 MB, into target/ and installs neither. The emulator takes about three minutes.
+# Needs a nightly toolchain, what linker/bochs.sh names, and Debian's apt-get, which fetches a kernel and busybox once, 28 MB,
+# into target/ and installs neither. The emulator takes about three minutes.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+. linker/bochs.sh
 target=x86_64-unknown-linux-gnu
 work=$PWD/target/sanitized
 linux=$work/linux
@@ -41,13 +42,13 @@ fi
 
 # A system of the tests, their libraries and a shell. What the emulator has no time for, the run above has looked at: frames
 # of functions that have returned.
-rm -rf "$work/root" "$work/disc"
-mkdir -p "$work/root/proc" "$work/root/bin" "$work/disc/isolinux"
 cd "$work"
-objcopy --strip-debug "$binary" root/tests
-ldd "$binary" | grep -o '/[^ ]*' | while read -r library; do install -D "$library" "root$library"; done
-cp "$(find "$linux" -path '*bin/busybox')" root/bin/busybox
-cat >root/init <<'END'
+rm -rf system disc
+mkdir -p system/proc system/bin disc/isolinux
+objcopy --strip-debug "$binary" system/tests
+ldd "$binary" | grep -o '/[^ ]*' | while read -r library; do install -D "$library" "system$library"; done
+cp "$(find "$linux" -path '*bin/busybox')" system/bin/busybox
+cat >system/init <<'END'
 #!/bin/busybox sh
 /bin/busybox mount -t proc proc /proc
 export ASAN_OPTIONS=color=never:detect_stack_use_after_return=0
@@ -57,11 +58,10 @@ echo "status $?"
 /bin/busybox sleep 1
 /bin/busybox poweroff -f
 END
-chmod +x root/init
-(cd root && find . | bin/busybox cpio -o -H newc) >disc/initrd 2>/dev/null
+chmod +x system/init
+(cd system && find . | bin/busybox cpio -o -H newc) >disc/initrd 2>/dev/null
 
 cp "$linux/vmlinuz" disc/
-cp /usr/lib/ISOLINUX/isolinux.bin /usr/lib/syslinux/modules/bios/ldlinux.c32 disc/isolinux/
 # The emulator reports sizes for PKU and compact XSAVE that Linux rejects, and of the fast string moves only the newer kind,
 # which Linux takes for both. Its time goes by instructions, 50 million a second.
 cat >disc/isolinux/isolinux.cfg <<'END'
@@ -70,27 +70,8 @@ LABEL linux
 KERNEL /vmlinuz
 APPEND initrd=/initrd console=ttyS0,115200 quiet panic=-1 clearcpuid=pku,xsavec,xsaves,fsrm tsc_early_khz=50000 tsc=reliable no_timer_check random.trust_cpu=on nokaslr mitigations=off lsm= initcall_blacklist=crypto_algapi_init,load_system_certificate_list
 END
-xorriso -as mkisofs -quiet -o disc.iso -b isolinux/isolinux.bin -c isolinux/boot.cat -no-emul-boot -boot-load-size 4 \
-    -boot-info-table disc 2>xorriso.log
-
-cat >bochsrc <<'END'
-display_library: rfb, options="timeout=0"
-megs: 512
-romimage: file=/usr/share/bochs/BIOS-bochs-latest
-vgaromimage: file=/usr/share/vgabios/vgabios.bin
-cpu: model=corei7_icelake_u, ips=50000000, reset_on_triple_fault=0
-ata0-master: type=cdrom, path=disc.iso, status=inserted
-boot: cdrom
-speaker: enabled=0
-com1: enabled=1, mode=file, dev=serial.txt
-log: bochs.log
-panic: action=fatal
-END
-echo continue >commands
 started=$SECONDS
-rm -f serial.txt
-# Switching off is a panic of the emulator's; what counts is what was written.
-timeout 1800 bochs-bin -q -f bochsrc -rc commands </dev/null >screen.log 2>&1 || true
+boot_in_bochs 512 "model=corei7_icelake_u, ips=50000000, reset_on_triple_fault=0" 1800 serial.txt
 tr -d '\r' <serial.txt >emulated.txt
 sets=$(grep -o 'ran: .*' emulated.txt | sort -u)
 wanted=$(grep -c '^test tests::kernels::' native.txt)
