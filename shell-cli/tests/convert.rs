@@ -225,6 +225,13 @@ fn options_of_a_conversion() {
         sizes.push(summary.bytes);
     }
     assert!(sizes.is_sorted() && sizes[0] < sizes[2], "{sizes:?}");
+    // Where there is room, a checkpoint in bf16 keeps its values and takes no more.
+    let published = Folder::of("qwen3_bias");
+    let mut roomy = options(published.path(), &file, Quant::Auto);
+    (roomy.drift, roomy.target_bytes) = (true, Some(1 << 30));
+    run(&roomy).unwrap();
+    let model = inspect::read(&file).unwrap();
+    assert!(model.tensors[7..].iter().all(|tensor| tensor.shape.len() == 1 || tensor.dtype == "bf16"));
     o.target_bytes = Some(1000);
     assert!(run(&o).unwrap_err().message.contains("TargetTooSmall"));
     o.target_bytes = None;

@@ -143,6 +143,7 @@ fn embeddings(bench: &Bench, random: &mut Random) {
     const ROWS: usize = 8192;
     let types = [
         (DType::F32, "embed f32"),
+        (DType::Bf16, "embed bf16"),
         (DType::Q8_0, "embed q8_0"),
         (DType::Q4_0, "embed q4_0"),
         (DType::Q4_1, "embed q4_1"),

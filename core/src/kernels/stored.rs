@@ -29,7 +29,7 @@ pub trait Stored: Pod {
     #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_feature = "neon")))]
     #[inline(always)]
     fn tail<V: Sixteen>(from: &[Self]) -> V {
-        Self::lanes(&Self::filled(from))
+        V::load_some(from)
     }
 
     /// Sixteen of them in order.
