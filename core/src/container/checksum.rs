@@ -2,6 +2,7 @@
 
 use super::header;
 use crate::bytes::copy;
+use crate::kernels::prefetch;
 
 const P1: u64 = 0x9E37_79B1_85EB_CA87;
 const P2: u64 = 0xC2B2_AE3D_27D4_EB4F;
@@ -36,6 +37,7 @@ fn round(acc: u64, word: u64) -> u64 {
 fn take_stripes(kept: &mut [u64; 4], stripes: &[[u8; STRIPE]]) {
     let mut acc = *kept;
     for bytes in stripes {
+        prefetch(bytes);
         for (acc, word) in acc.iter_mut().zip(bytes.as_chunks::<8>().0) {
             *acc = round(*acc, u64::from_le_bytes(*word));
         }

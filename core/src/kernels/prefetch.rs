@@ -9,17 +9,23 @@ const LINE: usize = 64;
 
 /// Asks for the bytes 8 KiB behind these, whatever stands there. A hint: no bit depends on it.
 #[inline(always)]
-#[allow(unsafe_code)]
 pub fn prefetch<T>(read_now: &[T]) {
+    prefetch_behind(read_now, AHEAD);
+}
+
+/// [`prefetch`] for the bytes `ahead` bytes behind these: of what is read in steps, some steps.
+#[inline(always)]
+#[allow(unsafe_code)]
+pub fn prefetch_behind<T>(read_now: &[T], ahead: usize) {
     #[cfg(target_arch = "x86_64")]
     {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let start = read_now.as_ptr().cast::<i8>().wrapping_add(AHEAD);
+        let start = read_now.as_ptr().cast::<i8>().wrapping_add(ahead);
         for line in 0..size_of_val(read_now).div_ceil(LINE) {
             // SAFETY: nothing is read; an address without memory is ignored.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(line.wrapping_mul(LINE))) };
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (read_now, AHEAD, LINE);
+    let _ = (read_now, ahead, LINE);
 }
