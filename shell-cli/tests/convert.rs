@@ -58,6 +58,10 @@ fn argmax(row: &[f32]) -> usize {
     (0..row.len()).fold(0, |best, at| if row[at] > row[best] { at } else { best })
 }
 
+fn bits(file: &Path, prompts: &[Vec<u32>]) -> Vec<u32> {
+    logits(file, prompts).iter().flatten().map(|v| v.to_bits()).collect()
+}
+
 fn check_folder(folder: &Path, out: &Path) {
     let name = folder.file_name().unwrap().to_string_lossy();
     let golden = golden(folder);
@@ -69,6 +73,9 @@ fn check_folder(folder: &Path, out: &Path) {
         assert_eq!(argmax(got), golden.argmax[row], "{name}, prompt {row}");
     }
     check_bf16(folder, out, &file, &golden.prompts);
+    let exact = out.join("exact.slm");
+    run(&options(folder, &exact, Quant::Exact)).unwrap_or_else(|f| panic!("{name}: {}", f.message));
+    assert!(bits(&exact, &golden.prompts) == bits(&file, &golden.prompts), "{name}");
     // Every dtype runs, rows and columns padded, and the nearer dtype is nearer.
     let mut errors = Vec::new();
     for dtype in Dtype::QUANTISED {
@@ -97,8 +104,7 @@ fn check_bf16(folder: &Path, out: &Path, same: &Path, prompts: &[Vec<u32>]) {
         return;
     }
     result.unwrap();
-    let bits = |file: &Path| -> Vec<u32> { logits(file, prompts).iter().flatten().map(|v| v.to_bits()).collect() };
-    assert!(bits(&file) == bits(same), "{}", folder.display());
+    assert!(bits(&file, prompts) == bits(same, prompts), "{}", folder.display());
     let matrices: u64 =
         inspect::read(&file).unwrap().tensors.iter().map(|t| u64::from(t.dtype == "bf16") * t.byte_length).sum();
     let floats: u64 =
@@ -270,6 +276,32 @@ fn payload_hashes(file: &Path) -> Vec<String> {
     tensors.map(|t| sha2_hex(&bytes[t.byte_offset as usize..][..t.byte_length as usize])).collect()
 }
 
+/// What bf16 holds is stored in it, matrix by matrix; one bit more in one weight asks for f32.
+#[test]
+fn exact_takes_the_fewest_bytes_that_keep_every_value() {
+    let folder = Folder::of("llama_dynamic");
+    let mut tensors = folder.tensors();
+    let file = folder.path().join("m.slm");
+    let floats_of = |tensors: &support::Tensors| -> Vec<String> {
+        folder.put(tensors);
+        run(&options(folder.path(), &file, Quant::Exact)).unwrap();
+        let model = inspect::read(&file).unwrap();
+        let matrices = model.tensors[7..].iter().filter(|tensor| tensor.shape.len() == 2);
+        matrices.filter(|tensor| tensor.dtype != "bf16").map(|tensor| tensor.name.clone()).collect()
+    };
+    for (_, dtype, shape, bytes) in &mut tensors.0 {
+        assert_eq!(*dtype, "F16");
+        if shape.len() == 2 {
+            // bf16 has three bits fewer behind the point.
+            bytes.as_chunks_mut::<2>().0.iter_mut().for_each(|half| half[0] &= 0xf8);
+        }
+    }
+    assert!(floats_of(&tensors).is_empty());
+    // The number after 1.
+    *tensors.get("model.layers.1.mlp.up_proj.weight").3.last_chunk_mut().unwrap() = [1, 0x3c];
+    assert_eq!(floats_of(&tensors), ["layers.1.w3.weight"]);
+}
+
 /// A tied head that differs from the embedding is used as it is; one that equals it is left out.
 #[test]
 fn a_head_despite_the_tie() {
@@ -358,6 +390,10 @@ fn gguf_codes_come_over_exactly() {
 
     let bytes = fs::read(&file).unwrap();
     let model = inspect::read(&file).unwrap();
+    // The source's codes are its values, exactly.
+    let exact = dir.path().join("exact.slm");
+    run(&options(&path, &exact, Quant::Exact)).unwrap_or_else(|f| panic!("{}", f.message));
+    assert_eq!(payload_hashes(&exact), payload_hashes(&file));
     for ((_, to, rows, cols, kind), source) in matrices.into_iter().zip(&sources) {
         let tensor = model.tensors.iter().find(|tensor| tensor.name == format!("{to}.weight")).unwrap();
         let dtype = Dtype::from_name(tensor.dtype).unwrap();

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 Examples:
   slm convert SmolLM2-135M-Instruct -o smollm2.slm
   slm convert SmolLM2-135M-Instruct -o smollm2-q8.slm --quant q8_0
+  slm convert SmolLM2-135M-Instruct -o smollm2-exact.slm --quant exact
   slm convert model/ -o model.slm --override eos_token_id=2 --receipt receipt.json
 
 Exit codes: 0 done, 1 a check failed, 2 usage, 3 the publisher's files contradict each other, 4 cannot be run exactly,
@@ -21,9 +22,10 @@ pub struct Args {
     /// The file to write [default: the source's name with .slm, in the current folder].
     #[arg(short, long)]
     output: Option<PathBuf>,
-    /// How matrices are stored. auto: the grid the weights lie on where there is one, else q8_0. bf16 gives the bits of f32
-    /// in half the bytes, and is refused where it does not hold a weight. Norms and biases stay f32; embedding and head
-    /// stay q8_0 under q4_0 and q4_1.
+    /// How matrices are stored. auto: the grid the weights lie on where there is one, else q8_0. exact: the source's
+    /// values in the fewest bytes, bf16 where it holds all of a matrix, else f32. bf16 gives the bits of f32 in half the
+    /// bytes, and is refused where it does not hold a weight. Norms and biases stay f32; embedding and head stay q8_0
+    /// under q4_0 and q4_1.
     #[arg(long, value_name = "DTYPE", default_value = "auto", value_parser = parse_quant)]
     quant: Quant,
     /// Lower the context the file admits.
@@ -55,9 +57,10 @@ pub struct Args {
 fn parse_quant(text: &str) -> Result<Quant, String> {
     match text {
         "auto" => Ok(Quant::Auto),
+        "exact" => Ok(Quant::Exact),
         _ => Dtype::from_name(text)
             .map(Quant::All)
-            .ok_or_else(|| format!("use auto or one of {}", Dtype::ALL.map(Dtype::name).join(", "))),
+            .ok_or_else(|| format!("use auto, exact or one of {}", Dtype::ALL.map(Dtype::name).join(", "))),
     }
 }
 

@@ -76,6 +76,8 @@ pub fn choose(
             _ if !dest.is_matrix() => Some(Dtype::F32),
             (_, Some(dtype)) => Some(dtype),
             (Quant::Auto, _) => own,
+            (Quant::Exact, _) if own.is_some() => own,
+            (Quant::Exact, _) => Some(exact(input, &dest)?),
             (Quant::All(Dtype::Q4_0 | Dtype::Q4_1), _) if dest.is_vocabulary() => Some(Dtype::Q8_0),
             (Quant::All(dtype), _) => Some(dtype),
         };
@@ -92,6 +94,11 @@ pub fn choose(
         tensors.push((dest, encoding));
     }
     Ok(tensors)
+}
+
+/// The dtype that keeps every value of `dest` as it is.
+fn exact(input: &Input, dest: &Destination) -> Result<Dtype, Failure> {
+    Ok(if encode::is_bf16(&input.source, dest)? { Dtype::Bf16 } else { Dtype::F32 })
 }
 
 /// Rounded matrices whose inputs are known get searched scales.
@@ -142,7 +149,7 @@ pub fn fit(
         }
         let ones = vec![1.0; dest.cols() as usize];
         let h = importance.get(&dest.name).unwrap_or(&ones);
-        let exact = if encode::is_bf16(&input.source, dest)? { Dtype::Bf16 } else { Dtype::F32 };
+        let exact = exact(input, dest)?;
         let mut choices = vec![(exact, size(dest, exact), 0.0)];
         for dtype in Dtype::QUANTISED {
             choices.push((dtype, size(dest, dtype), loss(input, dest, dtype, h)?));

@@ -143,7 +143,8 @@ pub fn payload(
                 let [low @ .., a, b] = value.to_le_bytes();
                 if low != [0, 0] {
                     let (row, name) = (first + (at / cols) as u64, &dest.piece.source);
-                    let message = format!("tensor {name:?}, row {row}: bf16 does not hold {value:e}; use --quant f32");
+                    let message =
+                        format!("tensor {name:?}, row {row}: bf16 does not hold {value:e}; use --quant exact");
                     return Err(refuse(Refusal::NotBf16, message));
                 }
                 out.extend([a, b]);

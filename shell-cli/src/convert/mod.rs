@@ -50,6 +50,8 @@ use std::path::{Path, PathBuf};
 pub enum Quant {
     /// The grid the weights lie on, or q8_0.
     Auto,
+    /// What holds every value in the fewest bytes: the source's own codes, bf16, or f32.
+    Exact,
     /// One dtype for all matrices; embedding and head stay q8_0 under the 4-bit ones.
     All(Dtype),
 }
@@ -414,6 +416,7 @@ fn provenance_record(
         "quantisation": {
             "requested": match options.quant {
                 Quant::Auto => "auto",
+                Quant::Exact => "exact",
                 Quant::All(dtype) => dtype.name(),
             },
             "rounding": "scale to f16 first, codes against the rounded scale, ties to even, saturating",
