@@ -1,7 +1,10 @@
 //! `tinyrustlm`: the edge binary. One static file that runs a model and nothing else.
 
+// These panic when a reader has gone.
+#![deny(clippy::print_stdout)]
+
 use sha2::{Digest, Sha256};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 use tinyrustlm::core::kernels::Workers;
 use tinyrustlm::core::kv_cache::KvType;
@@ -97,7 +100,7 @@ fn run(args: &Args) -> Result<(), String> {
     let mut memory = Memory::new(&plan).map_err(|e| format!("{} bytes: {e}", plan.bytes()))?;
     let session = Session::new(&model, plan, memory.blocks(), detect()).map_err(said)?;
     match &args.prompt {
-        None => compute(args, session, &workers).map_err(said),
+        None => write(compute(args, session, &workers).map_err(said)?.as_bytes()).map(|_| ()),
         Some(prompt) if prompt == "-" => {
             let text = std::io::read_to_string(std::io::stdin()).map_err(|e| format!("stdin: {e}"))?;
             complete(args, &text, session, &workers)
@@ -106,8 +109,8 @@ fn run(args: &Args) -> Result<(), String> {
     }
 }
 
-/// Prints the prompt's ids, those that follow, and the digest of the logits after the last.
-fn compute(args: &Args, mut session: Session<'_>, workers: &dyn Workers) -> Result<(), Error> {
+/// A line of the prompt's ids, those that follow, and the digest of the logits after the last.
+fn compute(args: &Args, mut session: Session<'_>, workers: &dyn Workers) -> Result<String, Error> {
     let mut ids = args.ids.clone();
     let mut logits = session.prefill(&ids, workers)?;
     for _ in 0..args.new_tokens.unwrap_or(16) {
@@ -118,8 +121,7 @@ fn compute(args: &Args, mut session: Session<'_>, workers: &dyn Workers) -> Resu
     let ids: Vec<String> = ids.iter().map(u32::to_string).collect();
     let bytes: Vec<u8> = logits.iter().flat_map(|logit| logit.to_le_bytes()).collect();
     let digest: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-    println!("ids {} sha256 {digest}", ids.join(","));
-    Ok(())
+    Ok(format!("ids {} sha256 {digest}\n", ids.join(",")))
 }
 
 /// Writes the text that follows `prompt` as it comes.
@@ -143,14 +145,25 @@ fn complete(args: &Args, prompt: &str, session: Session<'_>, workers: &dyn Worke
     let limits = Limits { max_new_tokens: args.new_tokens.unwrap_or(64), continues: true, ..Limits::default() };
     generation.begin(&ids, 0, &limits).map_err(said)?;
     let mut out = vec![0; generation.room()];
-    let mut stdout = std::io::stdout().lock();
     loop {
         let event = generation.next(workers, None, &mut out).map_err(said)?;
         let text = out.get(..event.written).unwrap_or(&[]);
-        stdout.write_all(text).and_then(|()| stdout.flush()).map_err(|e| format!("stdout: {e}"))?;
-        if event.stop.is_some() {
-            return writeln!(stdout).map_err(|e| format!("stdout: {e}"));
+        if !write(text)? {
+            return Ok(());
         }
+        if event.stop.is_some() {
+            return write(b"\n").map(|_| ());
+        }
+    }
+}
+
+/// Writes to stdout. Gives `false` when its reader has gone, which is no failure.
+fn write(text: &[u8]) -> Result<bool, String> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text).and_then(|()| stdout.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(format!("stdout: {error}")),
     }
 }
 
@@ -166,18 +179,19 @@ fn likeliest(logits: &[f32]) -> u32 {
 }
 
 fn main() -> ExitCode {
-    match parse_args(std::env::args().skip(1)) {
-        Ok(None) => println!("{HELP}"),
-        Ok(Some(args)) => {
-            if let Err(message) = run(&args) {
-                eprintln!("tinyrustlm: {message}");
-                return ExitCode::FAILURE;
-            }
-        }
+    let done = match parse_args(std::env::args().skip(1)) {
+        Ok(None) => write(format!("{HELP}\n").as_bytes()).map(|_| ()),
+        Ok(Some(args)) => run(&args),
         Err(message) => {
             eprintln!("tinyrustlm: {message}; see --help");
             return ExitCode::from(2);
         }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("tinyrustlm: {message}");
+            ExitCode::FAILURE
+        }
     }
-    ExitCode::SUCCESS
 }
