@@ -30,7 +30,7 @@ pub use codes::{Codes, Step};
 pub use dispatch::{Isa, Task};
 pub(crate) use float_mode::FloatMode;
 pub use lanes::{LANES, Lanes, Op, Places};
-pub use prefetch::{prefetch, prefetch_behind};
+pub(crate) use prefetch::{prefetch, prefetch_behind};
 pub use stored::{Bf16, Stored};
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 pub(crate) use wasm32::sqrt;

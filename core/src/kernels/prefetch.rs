@@ -9,14 +9,14 @@ const LINE: usize = 64;
 
 /// Asks for the bytes 1.5 KiB behind these, whatever stands there. A hint: no bit depends on it.
 #[inline(always)]
-pub fn prefetch<T>(read_now: &[T]) {
+pub(crate) fn prefetch<T>(read_now: &[T]) {
     prefetch_behind(read_now, AHEAD);
 }
 
 /// [`prefetch`] for the bytes `ahead` bytes behind these: of what is read in steps, some steps.
 #[inline(always)]
 #[allow(unsafe_code)]
-pub fn prefetch_behind<T>(read_now: &[T], ahead: usize) {
+pub(crate) fn prefetch_behind<T>(read_now: &[T], ahead: usize) {
     #[cfg(target_arch = "x86_64")]
     {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

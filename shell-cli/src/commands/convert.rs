@@ -22,10 +22,10 @@ pub struct Args {
     /// The file to write [default: the source's name with .slm, in the current folder].
     #[arg(short, long)]
     output: Option<PathBuf>,
-    /// How matrices are stored. auto: the grid the weights lie on where there is one, else q8_0. exact: the source's
-    /// values in the fewest bytes, bf16 where it holds all of a matrix, else f32. bf16 gives the bits of f32 in half the
-    /// bytes, and is refused where it does not hold a weight. Norms and biases stay f32; embedding and head stay q8_0
-    /// under q4_0 and q4_1.
+    /// How matrices are stored. auto: the grid the weights lie on where there is one, else q8_0. exact: every value as it
+    /// is, in the fewest bytes: the source's own codes, bf16 where it holds all of a matrix, else f32. bf16 gives the bits
+    /// of f32 in half the bytes, and is refused where it does not hold a weight. Norms and biases stay f32; embedding and
+    /// head stay q8_0 under q4_0 and q4_1.
     #[arg(long, value_name = "DTYPE", default_value = "auto", value_parser = parse_quant)]
     quant: Quant,
     /// Lower the context the file admits.
