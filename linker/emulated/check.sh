@@ -9,7 +9,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 . "$root/linker/bochs.sh"
-slm=${1:-$root/target/release/slm}
+slm=$(realpath "${1:-$root/target/release/slm}")
 work=$root/target/emulated/bochs
 cd "$here"
 cargo build --quiet --release --locked
@@ -22,10 +22,12 @@ echo 'DEFAULT mboot.c32 /emulated' >disc/isolinux/isolinux.cfg
 boot_in_bochs 128 model=corei7_icelake_u 300 output.txt
 [ "$(tail -n 1 output.txt)" = done ] || { tail -n 5 output.txt bochs.log >&2; exit 1; }
 
-grep equal$ output.txt
+grep equal$ output.txt || { echo "nothing was compared" >&2; exit 1; }
 runs=0
 while read -r isa name _ ids _ digest; do
-    echo "$isa $("$root/linker/compare.py" "$slm" "$root/fixtures/models/$name.slm" "$ids" "$digest")"
+    # Assigned first: within another command a failure would pass unseen.
+    equal=$("$root/linker/compare.py" "$slm" "$root/fixtures/models/$name.slm" "$ids" "$digest")
+    echo "$isa $equal"
     runs=$((runs + 1))
 done < <(grep ' ids ' output.txt)
 [ $runs -eq 24 ] || { echo "$runs runs of models, not 24" >&2; exit 1; }
