@@ -24,7 +24,7 @@ for target in "${@:-$host}"; do
     fused=
     case $target in x86_64*)
         code=$(objdump -d --no-show-raw-insn "$rlib" 2>/dev/null || true)
-        grep -q 'vpdpwssd.*ymm' <<<"$code" || { echo "$rlib: no AVX-512 found, nothing was checked" >&2; exit 1; }
+        grep -q 'vpdpbusd.*ymm' <<<"$code" || { echo "$rlib: no AVX-512 found, nothing was checked" >&2; exit 1; }
         fused=$(grep -E '\svfn?m(add|sub)' <<<"$code" | head -n 5 || true)
         ;;
     esac

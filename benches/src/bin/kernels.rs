@@ -16,7 +16,7 @@ use tinyrustlm_benches::{Random, Table, instruction_set, seconds_each, weights};
 const USAGE: &str = "usage: kernels [MILLISECONDS] [BACKEND] | kernels count TYPE TOKENS TIMES";
 
 const SHAPES: [(usize, usize); 4] = [(576, 576), (1536, 576), (576, 1536), (49152, 576)];
-const TOKENS: [usize; 3] = [1, 8, 64];
+const TOKENS: [usize; 4] = [1, 3, 8, 64];
 const TYPES: [(DType, &str); 5] =
     [(DType::F32, "f32"), (DType::Bf16, "bf16"), (DType::Q8_0, "q8_0"), (DType::Q4_0, "q4_0"), (DType::Q4_1, "q4_1")];
 
@@ -30,10 +30,10 @@ struct Inputs {
 }
 
 impl Inputs {
-    fn new(tokens: usize, cols: usize, random: &mut Random) -> Self {
+    fn new(isa: Isa, tokens: usize, cols: usize, random: &mut Random) -> Self {
         let floats = random.floats(tokens * cols);
         let (mut codes, mut steps) = (vec![0; floats.len()], vec![Step { d: 0.0, sum: 0 }; floats.len() / 32]);
-        encode(Isa::Scalar, &floats, cols, &mut codes, &mut steps);
+        encode(isa, &floats, cols, &mut codes, &mut steps);
         Self { tokens, cols, floats, codes, steps }
     }
 
@@ -50,7 +50,7 @@ fn repeat(dtype: &str, tokens: usize, times: usize) -> Result<(), Box<dyn std::e
     let mut random = Random(1);
     let data = weights(dtype, rows, cols, &mut random);
     let matrix = Matrix { dtype, rows, cols, data: bytemuck::cast_slice(&data) };
-    let inputs = Inputs::new(tokens, cols, &mut random);
+    let inputs = Inputs::new(detect(), tokens, cols, &mut random);
     let mut out = vec![0.0f32; tokens * rows];
     for _ in 0..times {
         matmul(detect(), &Serial, &inputs.view(), &[Product::new(&Linear { matrix, bias: None }, &mut out)])?;
@@ -81,7 +81,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let data = weights(dtype, rows, cols, &mut random);
             let matrix = Matrix { dtype, rows, cols, data: bytemuck::cast_slice(&data) };
             for tokens in TOKENS {
-                let inputs = Inputs::new(tokens, cols, &mut random);
+                let inputs = Inputs::new(isa, tokens, cols, &mut random);
                 let input = inputs.view();
                 let mut out = vec![0.0f32; tokens * rows];
                 // The best of many short runs: what the kernel takes when nobody disturbs it.

@@ -5,10 +5,6 @@ use crate::bytes::rows;
 use crate::container::directory::BLOCK_COLS;
 use bytemuck::{Pod, Zeroable};
 
-/// Where the codes of four columns stand in memory: columns 0, 2, 1, 3. A pair of codes then meets the even or the
-/// odd bytes (or nibbles) of a weight vector, which is how the kernels take them apart.
-pub const CODE_ORDER: [usize; 4] = [0, 2, 1, 3];
-
 /// Below this bit pattern, 2^-100, a block counts as zero.
 pub const LEAST_AMAX: u32 = 0x0d80_0000;
 /// 1.5 * 2^23: adding it rounds to the nearest integer, ties to even, and leaves that integer in the low bits.
@@ -18,9 +14,13 @@ pub const ROUNDER: f32 = 12_582_912.0;
 pub const TILE: usize = 8;
 
 /// The codes of several input vectors, in tiles of [`TILE`] tokens while there are that many, then in tiles of one.
+///
+/// The instruction set that made them multiplies them: four columns take eight bytes, in the order in which its products meet
+/// them. Where 16-bit integers are multiplied that is columns 0, 2, 1, 3: a pair of codes meets the even or the odd bytes (or
+/// nibbles) of a weight vector.
 #[derive(Clone, Copy, Debug)]
 pub struct Codes<'a> {
-    /// `[blocks, 16, tokens of the tile, 2]` for each tile, the columns of a block in [`CODE_ORDER`].
+    /// `[blocks, 16, tokens of the tile, 2]` for each tile.
     pub codes: &'a [i16],
     /// `[blocks, tokens of the tile]` for each tile.
     pub steps: &'a [Step],
@@ -35,7 +35,7 @@ impl<'a> Codes<'a> {
         (Self { codes, steps }, Self { codes: rest_codes, steps: rest_steps })
     }
 
-    /// Block `index` of `blocks` of one of `tokens` tokens.
+    /// Block `index` of `blocks` of one of `tokens` tokens; [`Isa::columns`] puts four columns of it in order.
     pub fn block(&self, tokens: usize, blocks: usize, token: usize, index: usize) -> ([i16; BLOCK_COLS], Step) {
         let whole = tokens.wrapping_sub(tokens % TILE);
         let (first, width) = if token < whole { (token.wrapping_sub(token % TILE), TILE) } else { (token, 1) };
@@ -77,32 +77,42 @@ fn encode_all<V: Lanes>(x: &[f32], cols: usize, codes: &mut [i16], steps: &mut [
         let (lane, width) = if token < whole { (token % TILE, TILE) } else { (0, 1) };
         let mut at = token.wrapping_sub(lane).wrapping_mul(cols.div_ceil(BLOCK_COLS));
         for x in x.chunks(BLOCK_COLS) {
-            let mut block = [0; BLOCK_COLS];
-            let step = match x.first_chunk() {
-                Some(whole) => V::encode_block(whole, &mut block),
+            let mut filled = [0.0; BLOCK_COLS];
+            let x = match x.first_chunk() {
+                Some(whole) => whole,
                 None => {
-                    let mut filled = [0.0; BLOCK_COLS];
                     filled.iter_mut().zip(x).for_each(|(to, from)| *to = *from);
-                    V::encode_block(&filled, &mut block)
+                    &filled
                 }
+            };
+            let to = pairs.get_mut(at.wrapping_mul(BLOCK_COLS / 2).wrapping_add(lane)..).unwrap_or(&mut []);
+            let step = if width == 1 {
+                // A token alone has its pairs one behind the other.
+                let Some(to) = to.as_flattened_mut().first_chunk_mut() else { return false };
+                V::encode_block(x, to)
+            } else {
+                let mut block = [0; BLOCK_COLS];
+                let step = V::encode_block(x, &mut block);
+                spread(&block, to);
+                step
             };
             finite &= step.d.is_finite();
             if let Some(to) = steps.get_mut(at.wrapping_add(lane)) {
                 *to = step;
             }
-            let to = pairs.get_mut(at.wrapping_mul(BLOCK_COLS / 2).wrapping_add(lane)..).unwrap_or(&mut []);
-            if width > 1 {
-                for (to, pair) in to.iter_mut().step_by(TILE).zip(block.as_chunks().0) {
-                    *to = *pair;
-                }
-            } else if let Some(to) = to.as_flattened_mut().first_chunk_mut() {
-                // A token alone has its pairs one behind the other.
-                *to = block;
-            }
             at = at.wrapping_add(width);
         }
     }
     finite
+}
+
+/// The pairs of a block to the first of [`TILE`] places each. Not inlined: compiled for AVX-512 it becomes a scatter, which takes
+/// twice as long.
+#[inline(never)]
+fn spread(block: &[i16; BLOCK_COLS], to: &mut [[i16; 2]]) {
+    for (to, pair) in to.iter_mut().step_by(TILE).zip(block.as_chunks().0) {
+        *to = *pair;
+    }
 }
 
 /// The bits of the largest magnitude.
@@ -134,7 +144,7 @@ impl Task for Encode<'_> {
     }
 }
 
-/// Fills the codes and steps of `x`, `[tokens, cols]`. Gives `false` when a value is not finite.
+/// Fills the codes and steps of `x`, `[tokens, cols]`, for products by the same `isa`. Gives `false` when a value is not finite.
 #[cfg_attr(target_arch = "wasm32", inline(never))]
 pub fn encode(isa: Isa, x: &[f32], cols: usize, codes: &mut [i16], steps: &mut [Step]) -> bool {
     isa.run(Encode { x, cols, codes, steps })
@@ -145,6 +155,7 @@ pub fn encode(isa: Isa, x: &[f32], cols: usize, codes: &mut [i16], steps: &mut [
 pub(super) fn encode_block(x: &[f32; BLOCK_COLS], codes: &mut [i16; BLOCK_COLS]) -> Step {
     let amax = amax(x);
     if amax < LEAST_AMAX {
+        *codes = [0; BLOCK_COLS];
         return Step { d: 0.0, sum: 0 };
     }
     // Not finite when a value is not.
@@ -188,7 +199,7 @@ mod tests {
                 let mut sum = 0;
                 for i in 0..32 {
                     let exact = block.get(i).map_or(0.0, |v| libm::rintf(v / d)).clamp(-32767.0, 32767.0) as i16;
-                    assert_eq!(codes[b * 32 + i / 4 * 4 + CODE_ORDER[i % 4]], exact);
+                    assert_eq!(Isa::Scalar.columns(codes.as_chunks().0[b * 8 + i / 4])[i % 4], exact);
                     sum += i32::from(exact);
                 }
                 assert_eq!(steps[b].sum, sum);

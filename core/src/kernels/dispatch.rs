@@ -87,6 +87,11 @@ impl Isa {
         }
     }
 
+    /// The codes of four columns in order, from the four places where this instruction set keeps them.
+    pub fn columns(self, places: [i16; 4]) -> [i16; 4] {
+        self.run(Columns(places))
+    }
+
     /// Runs `task` over the lanes of this instruction set.
     #[inline(always)]
     pub fn run<T: Task>(self, task: T) -> T::Out {
@@ -107,6 +112,17 @@ pub trait Task {
     type Out;
     /// Does the work.
     fn run<V: Lanes>(self) -> Self::Out;
+}
+
+struct Columns([i16; 4]);
+
+impl Task for Columns {
+    type Out = [i16; 4];
+
+    #[inline(always)]
+    fn run<V: Lanes>(self) -> [i16; 4] {
+        V::columns(self.0)
+    }
 }
 
 pub(super) fn matmul_quantised(isa: Isa, w: &Quantised<'_>, x: &Codes<'_>, out: &Tile<'_>, groups: Range<usize>) {

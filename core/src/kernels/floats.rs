@@ -1,7 +1,7 @@
 //! Products of floats over the lanes of any instruction set: weights of f32 and bf16, and the scores of attention.
 
 use super::lanes::{LANES, Places, Sixteen};
-use super::prefetch::prefetch;
+use super::prefetch::prefetch_behind;
 use super::{Floats, Stored, Tile};
 use crate::bytes::{rows, rows_mut};
 use crate::container::directory::GROUP_ROWS;
@@ -30,7 +30,7 @@ fn dots<V: Sixteen, W: Stored, const R: usize, const T: usize>(w: [&[W]; R], x: 
             let Some(w) = w.get(i) else { break };
             // f32 comes a fifth slower with it: it waits for nothing but the memory as it is.
             if T == 1 && size_of::<W>() < size_of::<f32>() {
-                prefetch(w);
+                prefetch_behind(w, V::AHEAD);
             }
             *weights = W::lanes(w);
         }
@@ -112,8 +112,8 @@ fn some_heads<V: Sixteen, const T: usize>(
         match next.get(..dim) {
             Some(second) if at.wrapping_add(1) < places.len => {
                 if cold {
-                    prefetch(key);
-                    prefetch(second);
+                    prefetch_behind(key, V::AHEAD);
+                    prefetch_behind(second, V::AHEAD);
                 }
                 put(&dots::<V, f32, 2, T>([key, second], inputs), scores, places.stride, place);
                 rest = next.get(stride..).unwrap_or(&[]);

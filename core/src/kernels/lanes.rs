@@ -8,6 +8,7 @@
 use super::Bf16;
 use super::Stored;
 use super::codes::{Step, encode_block};
+use super::prefetch::AHEAD;
 use crate::bytes::rows;
 use crate::container::directory::BLOCK_COLS;
 
@@ -36,6 +37,8 @@ pub trait Op<V> {
 pub trait Lanes: Copy {
     /// Floats of a vector, a divisor of 16.
     const WIDTH: usize;
+    /// How far ahead what comes from memory is asked for, in bytes.
+    const AHEAD: usize = AHEAD;
 
     /// `value` in every lane.
     fn splat(value: f32) -> Self;
@@ -91,10 +94,16 @@ pub trait Lanes: Copy {
         }
     }
 
-    /// The activation codes of a block in [`CODE_ORDER`](super::codes::CODE_ORDER), which were 0, and their step.
+    /// The activation codes of a block, as the products of this instruction set meet them, and their step.
     #[inline(always)]
     fn encode_block(x: &[f32; BLOCK_COLS], codes: &mut [i16; BLOCK_COLS]) -> Step {
         encode_block(x, codes)
+    }
+
+    /// The codes of four columns from the four places where [`encode_block`](Lanes::encode_block) put them.
+    #[inline(always)]
+    fn columns([c0, c2, c1, c3]: [i16; 4]) -> [i16; 4] {
+        [c0, c1, c2, c3]
     }
 
     /// +0.0 in every lane.

@@ -8,46 +8,60 @@
 //! q4     lane 2r: nibbles 0 | 16 | 1 | 17           lane 2r + 1: nibbles 2 | 18 | 3 | 19
 //! ```
 //!
-//! Taking the low bytes (or one nibble) of all lanes gives columns (0, 2) of each row as 16-bit integers, the high ones
-//! columns (1, 3). One multiply-add of pairs with the activation codes (x0, x2) or (x1, x3) in every lane then adds two
-//! columns to each row's sum, with the rows in order and nothing to shuffle. Activation codes are stored in that order.
+//! Where 16-bit integers are multiplied, the low bytes (or one nibble) of all lanes are columns (0, 2) of each row, the high
+//! ones columns (1, 3). One multiply-add of pairs with the activation codes (x0, x2) or (x1, x3) in every lane then adds two
+//! columns to each row's sum. Where bytes are multiplied, the four columns of a lane meet the upper or the lower bytes of
+//! their four codes. Either way the rows stay in order and nothing is shuffled: activation codes are kept as they are met.
 
 use super::codes::{Codes, Step, TILE};
-use super::prefetch::prefetch;
+use super::prefetch::{AHEAD, prefetch_behind};
 use super::{Quantised, Tile};
 use crate::bytes::{part, rows};
 use crate::container::DType;
 use crate::container::directory::{BLOCK_COLS, GROUP_ROWS};
 use core::ops::Range;
 
-/// The codes of a block as pairs, for `P` parts of `N` tokens.
+/// The codes of a block, two of 16 bits or four bytes of such at a place, for `P` parts of `N` tokens.
 pub(super) type Pairs<const N: usize, const P: usize> = [[[i32; N]; P]; BLOCK_COLS / 2];
 
 const SCALES: usize = 2 * GROUP_ROWS;
 const BYTES: usize = BLOCK_COLS * GROUP_ROWS;
 const NIBBLES: usize = BYTES / 2;
 
-/// Sixteen 16-bit integers: two columns of eight rows.
+/// A vector of a group as it lies in the file, and what is done with it.
 pub(super) trait Rows: Copy {
+    /// Four columns of eight rows, ready to be multiplied.
+    type Four: Copy;
+    /// Sums of products on the way, one for each row.
+    type Partial: Copy;
+    /// What the sums of all tokens need to know of the weights.
+    type Count: Copy;
     /// Eight i32, one for each row.
     type Sums: Copy;
     /// Eight f32, one for each row.
     type Floats: Copy;
 
+    /// How far ahead weights are asked for.
+    const AHEAD: usize = AHEAD;
+
     fn load(bytes: &[u8; 4 * GROUP_ROWS]) -> Self;
-    /// The low bytes, sign extended.
-    fn low_bytes(self) -> Self;
-    /// The high bytes, sign extended.
-    fn high_bytes(self) -> Self;
-    /// Nibbles number 0 to 3 of each lane.
-    fn nibbles(self) -> [Self; 4];
+    /// Columns 4k to 4k + 3 of 8-bit codes.
+    fn bytes(self) -> Self::Four;
+    /// Columns 4k to 4k + 3 and 16 + 4k to 16 + 4k + 3.
+    fn nibbles(self) -> [Self::Four; 2];
     /// The same less 8.
-    fn signed_nibbles(self) -> [Self; 4];
+    fn signed_nibbles(self) -> [Self::Four; 2];
+
+    fn start() -> Self::Partial;
+    fn uncounted() -> Self::Count;
+    fn count_bytes(count: Self::Count, four: Self::Four) -> Self::Count;
+    fn count_nibbles(count: Self::Count, fours: [Self::Four; 2]) -> Self::Count;
+    /// `sums` plus the four products of each row with the codes that two places have for them.
+    fn dot(four: Self::Four, sums: Self::Partial, x: [i32; 2]) -> Self::Partial;
+    fn finish(sums: Self::Partial, count: Self::Count) -> Self::Sums;
 
     fn splat(value: i32) -> Self::Sums;
     fn sub(a: Self::Sums, b: Self::Sums) -> Self::Sums;
-    /// `sums[r] + self[2r] * low half of pair + self[2r + 1] * high half`.
-    fn dot(self, sums: Self::Sums, pair: i32) -> Self::Sums;
 
     fn zero() -> Self::Floats;
     fn f16(bits: &[u8; 2 * GROUP_ROWS]) -> Self::Floats;
@@ -55,7 +69,25 @@ pub(super) trait Rows: Copy {
     fn accumulate(acc: Self::Floats, d: Self::Floats, dx: f32, sums: Self::Sums) -> Self::Floats;
     fn store(floats: Self::Floats) -> [f32; GROUP_ROWS];
 
-    /// Sums of a block of nibbles for one token; backends may know a shorter way.
+    /// Sums of a block of bytes for one token. Backends may know another way here and in the next two.
+    #[inline(always)]
+    fn dot_bytes(packed: &[u8; BYTES], x: &Pairs<1, 1>) -> Self::Sums {
+        let [sums] = bytes::<Self, 1, 1>(packed, x, 0);
+        sums
+    }
+
+    /// Sums of a block of nibbles for part `part` of a tile, what `apart` gives of a vector times the codes.
+    #[inline(always)]
+    fn dots_nibbles<const N: usize, const P: usize>(
+        packed: &[u8; NIBBLES],
+        x: &Pairs<N, P>,
+        part: usize,
+        apart: impl Fn(Self) -> [Self::Four; 2],
+    ) -> [Self::Sums; N] {
+        nibbles::<Self, N, P>(packed, x, part, apart)
+    }
+
+    /// Sums of a block of nibbles for one token.
     #[inline(always)]
     fn dot_nibbles(packed: &[u8; NIBBLES], x: &Pairs<1, 1>) -> Self::Sums {
         let [sums] = nibbles::<Self, 1, 1>(packed, x, 0, Self::nibbles);
@@ -63,19 +95,27 @@ pub(super) trait Rows: Copy {
     }
 }
 
+/// What one part of a tile has at the two places of four columns.
+#[inline(always)]
+fn codes_of<const N: usize, const P: usize>(
+    [first, second]: &[[[i32; N]; P]; 2],
+    part: usize,
+) -> Option<[&[i32; N]; 2]> {
+    Some([first.get(part)?, second.get(part)?])
+}
+
 #[inline(always)]
 fn bytes<R: Rows, const N: usize, const P: usize>(packed: &[u8; BYTES], x: &Pairs<N, P>, part: usize) -> [R::Sums; N] {
-    let mut sums = [R::splat(0); N];
-    let vectors = packed.as_chunks::<{ 4 * GROUP_ROWS }>().0;
-    for (vector, [even, odd]) in vectors.iter().zip(x.as_chunks().0) {
-        let vector = R::load(vector);
-        let (low, high) = (vector.low_bytes(), vector.high_bytes());
-        let (Some(even), Some(odd)) = (even.get(part), odd.get(part)) else { break };
-        for ((sums, even), odd) in sums.iter_mut().zip(even).zip(odd) {
-            *sums = high.dot(low.dot(*sums, *even), *odd);
+    let (mut sums, mut count) = ([R::start(); N], R::uncounted());
+    for (vector, x) in packed.as_chunks().0.iter().zip(x.as_chunks().0) {
+        let four = R::load(vector).bytes();
+        count = R::count_bytes(count, four);
+        let Some([first, second]) = codes_of(x, part) else { break };
+        for ((sums, first), second) in sums.iter_mut().zip(first).zip(second) {
+            *sums = R::dot(four, *sums, [*first, *second]);
         }
     }
-    sums
+    finish::<R, N>(sums, count)
 }
 
 #[inline(always)]
@@ -83,20 +123,30 @@ fn nibbles<R: Rows, const N: usize, const P: usize>(
     packed: &[u8; NIBBLES],
     x: &Pairs<N, P>,
     part: usize,
-    apart: impl Fn(R) -> [R; 4],
+    apart: impl Fn(R) -> [R::Four; 2],
 ) -> [R::Sums; N] {
-    let mut sums = [R::splat(0); N];
-    let vectors = packed.as_chunks::<{ 4 * GROUP_ROWS }>().0;
-    let Some((low, high)) = x.as_chunks().0.split_at_checked(BLOCK_COLS / 8) else { return sums };
-    for ((vector, [even, odd]), [high_even, high_odd]) in vectors.iter().zip(low).zip(high) {
-        for (weights, x) in apart(R::load(vector)).into_iter().zip([even, high_even, odd, high_odd]) {
-            let Some(x) = x.get(part) else { break };
-            for (sums, x) in sums.iter_mut().zip(x) {
-                *sums = weights.dot(*sums, *x);
+    let (mut sums, mut count) = ([R::start(); N], R::uncounted());
+    let (low, high) = x.as_chunks().0.split_at_checked(BLOCK_COLS / 8).unwrap_or_default();
+    for ((vector, low), high) in packed.as_chunks().0.iter().zip(low).zip(high) {
+        let fours = apart(R::load(vector));
+        count = R::count_nibbles(count, fours);
+        let (Some(low), Some(high)) = (codes_of(low, part), codes_of(high, part)) else { break };
+        for (four, [first, second]) in fours.into_iter().zip([low, high]) {
+            for ((sums, first), second) in sums.iter_mut().zip(first).zip(second) {
+                *sums = R::dot(four, *sums, [*first, *second]);
             }
         }
     }
-    sums
+    finish::<R, N>(sums, count)
+}
+
+#[inline(always)]
+fn finish<R: Rows, const N: usize>(sums: [R::Partial; N], count: R::Count) -> [R::Sums; N] {
+    let mut finished = [R::splat(0); N];
+    for (finished, sums) in finished.iter_mut().zip(sums) {
+        *finished = R::finish(sums, count);
+    }
+    finished
 }
 
 /// Part `part` of a tile of `P` parts of `N` tokens each, one row group.
@@ -114,12 +164,15 @@ fn tile<R: Rows, const N: usize, const P: usize>(
         DType::Q8_0 => {
             for (group, (x, step)) in row_group.as_chunks::<{ SCALES + BYTES }>().0.iter().zip(x) {
                 if N == 1 {
-                    prefetch(group);
+                    prefetch_behind(group, R::AHEAD);
                 }
                 let Some((d, packed)) = group.split_first_chunk() else { break };
                 let Some(packed) = packed.first_chunk() else { break };
                 let d = R::f16(d);
-                let sums = bytes::<R, N, P>(packed, x, part);
+                let sums = match one(x) {
+                    Some(x) => [R::dot_bytes(packed, x); N],
+                    None => bytes::<R, N, P>(packed, x, part),
+                };
                 for ((acc, step), sums) in acc.iter_mut().zip(step).zip(sums) {
                     *acc = R::accumulate(*acc, d, step.d, sums);
                 }
@@ -128,7 +181,7 @@ fn tile<R: Rows, const N: usize, const P: usize>(
         DType::Q4_0 => {
             for (group, (x, step)) in row_group.as_chunks::<{ SCALES + NIBBLES }>().0.iter().zip(x) {
                 if N == 1 {
-                    prefetch(group);
+                    prefetch_behind(group, R::AHEAD);
                 }
                 let Some((d, packed)) = group.split_first_chunk() else { break };
                 let Some(packed) = packed.first_chunk() else { break };
@@ -139,7 +192,7 @@ fn tile<R: Rows, const N: usize, const P: usize>(
                         let eights = step.first().map_or(0, |step| step.sum.wrapping_mul(8));
                         [R::sub(R::dot_nibbles(packed, one), R::splat(eights)); N]
                     }
-                    None => nibbles::<R, N, P>(packed, x, part, R::signed_nibbles),
+                    None => R::dots_nibbles(packed, x, part, R::signed_nibbles),
                 };
                 for ((acc, step), sums) in acc.iter_mut().zip(step).zip(sums) {
                     *acc = R::accumulate(*acc, d, step.d, sums);
@@ -149,7 +202,7 @@ fn tile<R: Rows, const N: usize, const P: usize>(
         _ => {
             for (group, (x, step)) in row_group.as_chunks::<{ 2 * SCALES + NIBBLES }>().0.iter().zip(x) {
                 if N == 1 {
-                    prefetch(group);
+                    prefetch_behind(group, R::AHEAD);
                 }
                 let Some((d, packed)) = group.split_first_chunk() else { break };
                 let Some((m, packed)) = packed.split_first_chunk() else { break };
@@ -157,7 +210,7 @@ fn tile<R: Rows, const N: usize, const P: usize>(
                 let (d, m) = (R::f16(d), R::f16(m));
                 let sums = match one(x) {
                     Some(x) => [R::dot_nibbles(packed, x); N],
-                    None => nibbles::<R, N, P>(packed, x, part, R::nibbles),
+                    None => R::dots_nibbles(packed, x, part, R::nibbles),
                 };
                 for ((acc, step), sums) in acc.iter_mut().zip(step).zip(sums) {
                     *acc = R::accumulate(*acc, d, step.d, sums);
@@ -220,21 +273,22 @@ fn few<R: Rows, const N: usize>(
     }
     let mut acc = [R::zero(); N];
     for (block, group) in w.row_group(group).as_chunks::<{ SCALES + BYTES }>().0.iter().enumerate() {
-        prefetch(group);
+        prefetch_behind(group, R::AHEAD);
         let Some((d, packed)) = group.split_first_chunk() else { break };
         let d = R::f16(d);
-        let mut sums = [R::splat(0); N];
-        for (vector, weights) in packed.as_chunks::<{ 4 * GROUP_ROWS }>().0.iter().enumerate() {
-            let weights = R::load(weights);
-            let (low, high) = (weights.low_bytes(), weights.high_bytes());
+        let (mut sums, mut count) = ([R::start(); N], R::uncounted());
+        for (vector, weights) in packed.as_chunks().0.iter().enumerate() {
+            let four = R::load(weights).bytes();
+            count = R::count_bytes(count, four);
             for (sums, input) in sums.iter_mut().zip(inputs) {
-                let Some([[[even]], [[odd]]]) = input.get(block).and_then(|x| x.as_chunks::<2>().0.get(vector)) else {
+                let Some([[[first]], [[second]]]) = input.get(block).and_then(|x| x.as_chunks::<2>().0.get(vector))
+                else {
                     break;
                 };
-                *sums = high.dot(low.dot(*sums, *even), *odd);
+                *sums = R::dot(four, *sums, [*first, *second]);
             }
         }
-        for ((acc, step), sums) in acc.iter_mut().zip(steps).zip(sums) {
+        for ((acc, step), sums) in acc.iter_mut().zip(steps).zip(finish::<R, N>(sums, count)) {
             *acc = R::accumulate(*acc, d, step.get(block).map_or(0.0, |step| step.d), sums);
         }
     }

@@ -2,7 +2,7 @@
 
 use super::math::{exp, softcap};
 use crate::bytes::{part_mut, rows_mut};
-use crate::kernels::{Isa, LANES, Lanes, Op, Places, Task, prefetch};
+use crate::kernels::{Isa, LANES, Lanes, Op, Places, Task, prefetch_behind};
 
 /// Positions whose keys or values are visited by all heads before the next: they stay in the first cache.
 const TILE: usize = 64;
@@ -145,7 +145,7 @@ fn mix<V: Lanes>(scores: &[f32], values: &[f32], stride: usize, cold: bool, out:
             // One check for all four loads.
             let Some(row) = value.get(..run) else { break };
             if cold {
-                prefetch(row);
+                prefetch_behind(row, V::AHEAD);
             }
             let (score, [p, q, r, s]) = (V::splat(*score), four::<V>(row));
             a = a.add(score.mul(p));

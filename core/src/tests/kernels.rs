@@ -90,26 +90,16 @@ impl<T> DerefMut for Placed<T> {
     }
 }
 
-struct Inputs {
-    x: Placed<f32>,
-    /// As integers twice as long: codes are read in pairs and must begin where such a pair may.
-    pairs: Placed<i32>,
-    steps: Placed<Step>,
-}
-
-fn inputs(x: &[f32], tokens: usize, cols: usize, shift: usize) -> Inputs {
-    let blocks = cols.div_ceil(32);
+fn product(isa: Isa, m: Matrix<'_>, x: &[f32], shift: usize, bias: Option<&[f32]>) -> Vec<u32> {
+    let (tokens, blocks) = (x.len() / m.cols, m.cols.div_ceil(32));
     let x = Placed::new(x, shift);
+    // Integers twice as long as codes: they are read in pairs and must begin where such a pair may.
     let mut pairs = Placed::new(&vec![0i32; tokens * blocks * 16], shift);
     let mut steps = Placed::new(&vec![Step { d: 0.0, sum: 0 }; tokens * blocks], shift);
-    assert!(encode(Isa::Scalar, &x, cols, bytemuck::cast_slice_mut(&mut pairs), &mut steps));
-    Inputs { x, pairs, steps }
-}
-
-fn product(isa: Isa, m: Matrix<'_>, inputs: &Inputs, tokens: usize, bias: Option<&[f32]>) -> Vec<u32> {
-    let mut out = Placed::new(&vec![f32::NAN; tokens * m.rows], inputs.x.shift);
-    let codes = Codes { codes: bytemuck::cast_slice(&inputs.pairs), steps: &inputs.steps };
-    let input = Input { tokens, cols: m.cols, floats: &inputs.x, codes };
+    assert!(encode(isa, &x, m.cols, bytemuck::cast_slice_mut(&mut pairs), &mut steps));
+    let mut out = Placed::new(&vec![f32::NAN; tokens * m.rows], shift);
+    let codes = Codes { codes: bytemuck::cast_slice(&pairs), steps: &steps };
+    let input = Input { tokens, cols: m.cols, floats: &x, codes };
     matmul(isa, &Serial, &input, &[Product::new(&Linear { matrix: m, bias }, &mut out)]).unwrap();
     out.iter().map(|v| v.to_bits()).collect()
 }
@@ -150,11 +140,10 @@ fn matrix_products() {
             let bias: Vec<f32> = (0..rows).map(|_| random.float()).collect();
             for tokens in cases(&[1, 9], [1, 2, 3, 8, 9, 17]) {
                 let x: Vec<f32> = (0..tokens * cols).map(|_| random.float()).collect();
-                let inputs = inputs(&x, tokens, cols, i % 16);
                 let bias = (i % 3 == 0).then_some(bias.as_slice());
-                let expected = product(Isa::Scalar, m, &inputs, tokens, bias);
+                let expected = product(Isa::Scalar, m, &x, i % 16, bias);
                 for isa in &others {
-                    let got = product(*isa, m, &inputs, tokens, bias);
+                    let got = product(*isa, m, &x, i % 16, bias);
                     assert_eq!(got, expected, "{}: {dtype:?} {rows} x {cols}, {tokens}", isa.name());
                 }
             }
@@ -175,10 +164,9 @@ fn bf16_gives_the_bits_of_the_same_values_in_f32() {
         let wide = Matrix { dtype: DType::F32, rows, cols, data: bytemuck::cast_slice(&floats) };
         for tokens in [1, 2, 9] {
             let x: Vec<f32> = (0..tokens * cols).map(|_| random.float()).collect();
-            let inputs = inputs(&x, tokens, cols, 0);
-            let expected = product(Isa::Scalar, wide, &inputs, tokens, None);
+            let expected = product(Isa::Scalar, wide, &x, 0, None);
             for &isa in &all {
-                assert_eq!(product(isa, narrow, &inputs, tokens, None), expected, "{}: {rows} x {cols}", isa.name());
+                assert_eq!(product(isa, narrow, &x, 0, None), expected, "{}: {rows} x {cols}", isa.name());
             }
         }
     }
@@ -202,10 +190,10 @@ fn extreme_codes() {
                     let all = [vec![sign; 64], (0..64).map(alternating).collect(), vec![1e-35 * sign; 64]];
                     for x in cases(&all[..1], all.iter().cloned()) {
                         for tokens in [1, 9] {
-                            let inputs = inputs(&x.repeat(tokens), tokens, 64, 0);
-                            let expected = product(Isa::Scalar, m, &inputs, tokens, None);
+                            let x = x.repeat(tokens);
+                            let expected = product(Isa::Scalar, m, &x, 0, None);
                             for isa in &others {
-                                assert_eq!(product(*isa, m, &inputs, tokens, None), expected, "{}", isa.name());
+                                assert_eq!(product(*isa, m, &x, 0, None), expected, "{}", isa.name());
                             }
                         }
                     }
@@ -275,9 +263,15 @@ fn activation_codes() {
                 let mut codes = Placed::new(&vec![0i16; blocks * 32], n % 16);
                 let mut steps = vec![Step { d: 0.0, sum: 0 }; blocks];
                 let finite = encode(isa, &x, n, &mut codes, &mut steps);
-                let steps: Vec<_> = steps.iter().map(|step| (step.d.to_bits(), step.sum)).collect();
+                let all = Codes { codes: &codes, steps: &steps };
+                let each =
+                    (0..blocks).map(|i| all.block(tokens, blocks / tokens, i * tokens / blocks, i % (blocks / tokens)));
+                let in_order = each.map(|(codes, Step { d, sum })| {
+                    let columns: Vec<_> = codes.as_chunks().0.iter().flat_map(|places| isa.columns(*places)).collect();
+                    (columns, d.to_bits(), sum)
+                });
                 // Codes of what is not finite are never used.
-                (finite, finite.then_some((codes.to_vec(), steps)))
+                (finite, finite.then(|| in_order.collect::<Vec<_>>()))
             };
             let expected = run(Isa::Scalar);
             assert_eq!(expected.0, kind != 4);

@@ -102,23 +102,21 @@ fn products(isa: Isa) -> bool {
                 x.fill_with(|| random.float());
                 let codes = bytemuck::cast_slice_mut(&mut pairs[..tokens * blocks * 16]);
                 let steps = &mut steps[..tokens * blocks];
-                encode(isa, x, cols, codes, steps);
-                let digest = |codes: &[i16], steps: &[Step]| {
-                    (hash(bytemuck::cast_slice(codes)), hash(bytemuck::cast_slice(steps)))
-                };
-                let coded = digest(codes, steps);
-                encode(Isa::Scalar, x, cols, codes, steps);
-                if coded != digest(codes, steps) {
-                    say(format_args!("{}: codes of {tokens} x {cols}", isa.name()));
-                    return false;
-                }
-                let input = Input { tokens, cols, floats: x, codes: Codes { codes, steps } };
-                let linear = Linear { matrix: Matrix { dtype, rows, cols, data }, bias: None };
-                for (isa, out) in [Isa::Scalar, isa].into_iter().zip(&mut outs) {
+                let mut coded = [0; 2];
+                for ((isa, out), coded) in [Isa::Scalar, isa].into_iter().zip(&mut outs).zip(&mut coded) {
+                    encode(isa, x, cols, codes, steps);
+                    let codes = Codes { codes, steps };
+                    *coded = hash(&codes, isa, tokens, blocks);
                     out.fill(f32::NAN);
+                    let input = Input { tokens, cols, floats: x, codes };
+                    let linear = Linear { matrix: Matrix { dtype, rows, cols, data }, bias: None };
                     if matmul(isa, &Serial, &input, &[Product::new(&linear, &mut out[..tokens * rows])]).is_err() {
                         return false;
                     }
+                }
+                if coded[0] != coded[1] {
+                    say(format_args!("{}: codes of {tokens} x {cols}", isa.name()));
+                    return false;
                 }
                 if !equal(&outs[0], &outs[1]) {
                     say(format_args!("{}: {dtype:?} {rows} x {cols}, {tokens} tokens", isa.name()));
@@ -132,9 +130,19 @@ fn products(isa: Isa) -> bool {
     true
 }
 
-/// FNV-1a.
-fn hash(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+/// FNV-1a, by words, of the codes in the order of their columns and of the steps.
+fn hash(all: &Codes<'_>, isa: Isa, tokens: usize, blocks: usize) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325;
+    let mut take = |word: u32| hash = (hash ^ u64::from(word)).wrapping_mul(0x100_0000_01b3);
+    for token in 0..tokens {
+        for index in 0..blocks {
+            let (codes, step) = all.block(tokens, blocks, token, index);
+            codes.as_chunks().0.iter().flat_map(|places| isa.columns(*places)).for_each(|code| take(code as u32));
+            take(step.d.to_bits());
+            take(step.sum as u32);
+        }
+    }
+    hash
 }
 
 /// Weights: any codes, scales of either sign from 2^-8 to 2^-4; every seventh matrix all -128 (nibbles all 0 or 15).

@@ -141,6 +141,14 @@ impl NeonRows {
     fn map(self, f: impl Fn(int16x8_t) -> int16x8_t) -> Self {
         Self(f(self.0), f(self.1))
     }
+
+    /// `sums` plus the products with `pair` in every lane, two by two.
+    #[inline(always)]
+    fn dot_pair(self, [a, b]: [int32x4_t; 2], pair: i32) -> [int32x4_t; 2] {
+        // SAFETY: NEON is there.
+        let x = unsafe { vreinterpretq_s16_s32(vdupq_n_s32(pair)) };
+        [dot_half(a, self.0, x), dot_half(b, self.1, x)]
+    }
 }
 
 /// `sums[r] + w[2r] * x[2r] + w[2r + 1] * x[2r + 1]` for four rows.
@@ -154,6 +162,10 @@ fn dot_half(sums: int32x4_t, w: int16x8_t, x: int16x8_t) -> int32x4_t {
 }
 
 impl Rows for NeonRows {
+    /// Columns 0 and 2, columns 1 and 3.
+    type Four = [Self; 2];
+    type Partial = [int32x4_t; 2];
+    type Count = ();
     type Sums = [int32x4_t; 2];
     type Floats = [float32x4_t; 2];
 
@@ -165,45 +177,65 @@ impl Rows for NeonRows {
     }
 
     #[inline(always)]
-    fn low_bytes(self) -> Self {
+    fn bytes(self) -> [Self; 2] {
         // SAFETY: NEON is there.
-        self.map(|v| unsafe { vshrq_n_s16::<8>(vshlq_n_s16::<8>(v)) })
+        unsafe { [self.map(|v| vshrq_n_s16::<8>(vshlq_n_s16::<8>(v))), self.map(|v| vshrq_n_s16::<8>(v))] }
     }
 
     #[inline(always)]
-    fn high_bytes(self) -> Self {
-        // SAFETY: NEON is there.
-        self.map(|v| unsafe { vshrq_n_s16::<8>(v) })
-    }
-
-    #[inline(always)]
-    fn nibbles(self) -> [Self; 4] {
+    fn nibbles(self) -> [[Self; 2]; 2] {
         // SAFETY: NEON is there.
         unsafe {
             let mask = vdupq_n_s16(15);
             let shifted = |v: int16x8_t, by: int16x8_t| vreinterpretq_s16_u16(vshlq_u16(vreinterpretq_u16_s16(v), by));
             [
-                self.map(|v| vandq_s16(v, mask)),
-                self.map(|v| vandq_s16(shifted(v, vdupq_n_s16(-4)), mask)),
-                self.map(|v| vandq_s16(shifted(v, vdupq_n_s16(-8)), mask)),
-                self.map(|v| shifted(v, vdupq_n_s16(-12))),
+                [self.map(|v| vandq_s16(v, mask)), self.map(|v| vandq_s16(shifted(v, vdupq_n_s16(-8)), mask))],
+                [
+                    self.map(|v| vandq_s16(shifted(v, vdupq_n_s16(-4)), mask)),
+                    self.map(|v| shifted(v, vdupq_n_s16(-12))),
+                ],
             ]
         }
     }
 
     #[inline(always)]
-    fn signed_nibbles(self) -> [Self; 4] {
+    fn signed_nibbles(self) -> [[Self; 2]; 2] {
         // With its highest bit turned over, a nibble's sign extension is the nibble less 8.
         // SAFETY: NEON is there.
         unsafe {
             let turned = self.map(|v| veorq_s16(v, vdupq_n_s16(0x8888_u16 as i16)));
             [
-                turned.map(|v| vshrq_n_s16::<12>(vshlq_n_s16::<12>(v))),
-                turned.map(|v| vshrq_n_s16::<12>(vshlq_n_s16::<8>(v))),
-                turned.map(|v| vshrq_n_s16::<12>(vshlq_n_s16::<4>(v))),
-                turned.map(|v| vshrq_n_s16::<12>(v)),
+                [
+                    turned.map(|v| vshrq_n_s16::<12>(vshlq_n_s16::<12>(v))),
+                    turned.map(|v| vshrq_n_s16::<12>(vshlq_n_s16::<4>(v))),
+                ],
+                [turned.map(|v| vshrq_n_s16::<12>(vshlq_n_s16::<8>(v))), turned.map(|v| vshrq_n_s16::<12>(v))],
             ]
         }
+    }
+
+    #[inline(always)]
+    fn start() -> [int32x4_t; 2] {
+        Self::splat(0)
+    }
+
+    #[inline(always)]
+    fn uncounted() {}
+
+    #[inline(always)]
+    fn count_bytes((): (), _: [Self; 2]) {}
+
+    #[inline(always)]
+    fn count_nibbles((): (), _: [[Self; 2]; 2]) {}
+
+    #[inline(always)]
+    fn dot([even, odd]: [Self; 2], sums: [int32x4_t; 2], [first, second]: [i32; 2]) -> [int32x4_t; 2] {
+        odd.dot_pair(even.dot_pair(sums, first), second)
+    }
+
+    #[inline(always)]
+    fn finish(sums: [int32x4_t; 2], (): ()) -> [int32x4_t; 2] {
+        sums
     }
 
     #[inline(always)]
@@ -216,13 +248,6 @@ impl Rows for NeonRows {
     fn sub([a, b]: [int32x4_t; 2], [c, d]: [int32x4_t; 2]) -> [int32x4_t; 2] {
         // SAFETY: NEON is there.
         unsafe { [vsubq_s32(a, c), vsubq_s32(b, d)] }
-    }
-
-    #[inline(always)]
-    fn dot(self, [a, b]: [int32x4_t; 2], pair: i32) -> [int32x4_t; 2] {
-        // SAFETY: NEON is there.
-        let x = unsafe { vreinterpretq_s16_s32(vdupq_n_s32(pair)) };
-        [dot_half(a, self.0, x), dot_half(b, self.1, x)]
     }
 
     #[inline(always)]

@@ -1,7 +1,8 @@
 //! AVX2 with F16C. No FMA: it would change bits.
 //!
 //! Everything here is inlined into the three functions at the end, which are compiled for AVX2 and F16C and which only
-//! an [`Avx2`] leads to; so wherever an intrinsic runs, the CPU has it.
+//! an [`Avx2`] leads to; [`Rows256`] and [`encode_block`] also into those of `avx512.rs`, whose features include these and
+//! which only an `Avx512` leads to. So wherever an intrinsic runs, the CPU has it.
 #![allow(unsafe_code)]
 
 use super::super::codes::{Codes, LEAST_AMAX, ROUNDER, Step};
@@ -10,7 +11,6 @@ use super::super::floats;
 use super::super::lanes::{LANES, Lanes, Places, Sixteen, sums_of_sixteen};
 use super::super::rows::{self, Pairs, Rows};
 use super::super::{Bf16, Floats, Quantised, Stored, Tile};
-use super::known;
 use crate::container::directory::BLOCK_COLS;
 use core::arch::x86_64::*;
 use core::ops::Range;
@@ -100,7 +100,7 @@ impl Lanes for Avx2Lanes {
     #[inline(always)]
     fn encode_block(x: &[f32; BLOCK_COLS], codes: &mut [i16; BLOCK_COLS]) -> Step {
         // SAFETY: see the head of this file.
-        unsafe { encode_block(x, codes) }
+        unsafe { encode_block(x, codes, PAIRS) }
     }
 
     sums_of_sixteen!();
@@ -148,12 +148,22 @@ impl Sixteen for Avx2Lanes {
     }
 }
 
-/// Two columns of eight rows in 256 bits. With VNNI, which only `avx512.rs` asks for, a multiplication and the addition after
-/// it are one instruction.
+/// Four columns of eight rows in 256 bits.
 #[derive(Clone, Copy)]
-pub(super) struct Rows256<const VNNI: bool>(__m256i);
+pub(super) struct Rows256(pub(super) __m256i);
 
-impl<const VNNI: bool> Rows for Rows256<VNNI> {
+/// Sums plus the products of 16-bit integers with the pair in every lane, two by two.
+#[inline(always)]
+fn dot_pair(sums: __m256i, w: __m256i, pair: i32) -> __m256i {
+    // SAFETY: see the head of this file.
+    unsafe { _mm256_add_epi32(sums, _mm256_madd_epi16(w, _mm256_set1_epi32(pair))) }
+}
+
+impl Rows for Rows256 {
+    /// Columns 0 and 2, columns 1 and 3, as 16-bit integers.
+    type Four = [__m256i; 2];
+    type Partial = __m256i;
+    type Count = ();
     type Sums = __m256i;
     type Floats = __m256;
 
@@ -164,44 +174,84 @@ impl<const VNNI: bool> Rows for Rows256<VNNI> {
     }
 
     #[inline(always)]
-    fn low_bytes(self) -> Self {
+    fn bytes(self) -> [__m256i; 2] {
         // SAFETY: see the head of this file.
-        Self(unsafe { _mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(self.0)) })
+        unsafe { [_mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(self.0)), _mm256_srai_epi16::<8>(self.0)] }
     }
 
     #[inline(always)]
-    fn high_bytes(self) -> Self {
-        // SAFETY: see the head of this file.
-        Self(unsafe { _mm256_srai_epi16::<8>(self.0) })
-    }
-
-    #[inline(always)]
-    fn nibbles(self) -> [Self; 4] {
+    fn nibbles(self) -> [[__m256i; 2]; 2] {
         // SAFETY: see the head of this file.
         unsafe {
             let mask = _mm256_set1_epi16(15);
             [
-                Self(_mm256_and_si256(self.0, mask)),
-                Self(_mm256_and_si256(_mm256_srli_epi16::<4>(self.0), mask)),
-                Self(_mm256_and_si256(_mm256_srli_epi16::<8>(self.0), mask)),
-                Self(_mm256_srli_epi16::<12>(self.0)),
+                [_mm256_and_si256(self.0, mask), _mm256_and_si256(_mm256_srli_epi16::<8>(self.0), mask)],
+                [_mm256_and_si256(_mm256_srli_epi16::<4>(self.0), mask), _mm256_srli_epi16::<12>(self.0)],
             ]
         }
     }
 
     #[inline(always)]
-    fn signed_nibbles(self) -> [Self; 4] {
+    fn signed_nibbles(self) -> [[__m256i; 2]; 2] {
         // SAFETY: see the head of this file.
         unsafe {
             // With its highest bit turned over, a nibble's sign extension is the nibble less 8.
             let v = _mm256_xor_si256(self.0, _mm256_set1_epi16(0x8888_u16 as i16));
             [
-                Self(_mm256_srai_epi16::<12>(_mm256_slli_epi16::<12>(v))),
-                Self(_mm256_srai_epi16::<12>(_mm256_slli_epi16::<8>(v))),
-                Self(_mm256_srai_epi16::<12>(_mm256_slli_epi16::<4>(v))),
-                Self(_mm256_srai_epi16::<12>(v)),
+                [
+                    _mm256_srai_epi16::<12>(_mm256_slli_epi16::<12>(v)),
+                    _mm256_srai_epi16::<12>(_mm256_slli_epi16::<4>(v)),
+                ],
+                [_mm256_srai_epi16::<12>(_mm256_slli_epi16::<8>(v)), _mm256_srai_epi16::<12>(v)],
             ]
         }
+    }
+
+    #[inline(always)]
+    fn start() -> __m256i {
+        Self::splat(0)
+    }
+
+    #[inline(always)]
+    fn uncounted() {}
+
+    #[inline(always)]
+    fn count_bytes((): (), _: [__m256i; 2]) {}
+
+    #[inline(always)]
+    fn count_nibbles((): (), _: [[__m256i; 2]; 2]) {}
+
+    #[inline(always)]
+    fn dot([even, odd]: [__m256i; 2], sums: __m256i, [first, second]: [i32; 2]) -> __m256i {
+        dot_pair(dot_pair(sums, even, first), odd, second)
+    }
+
+    /// A quarter of the weights after the other: there are registers for no more.
+    #[inline(always)]
+    fn dots_nibbles<const N: usize, const P: usize>(
+        packed: &[u8; 128],
+        x: &Pairs<N, P>,
+        part: usize,
+        apart: impl Fn(Self) -> [[__m256i; 2]; 2],
+    ) -> [__m256i; N] {
+        let mut sums = [Self::splat(0); N];
+        let vectors = packed.as_chunks().0;
+        let Some((low, high)) = x.as_chunks().0.split_at_checked(BLOCK_COLS / 8) else { return sums };
+        for ((vector, [even, odd]), [high_even, high_odd]) in vectors.iter().zip(low).zip(high) {
+            let [[a, c], [b, d]] = apart(Self::load(vector));
+            for (weights, x) in [a, b, c, d].into_iter().zip([even, high_even, odd, high_odd]) {
+                let Some(x) = x.get(part) else { break };
+                for (sums, x) in sums.iter_mut().zip(x) {
+                    *sums = dot_pair(*sums, weights, *x);
+                }
+            }
+        }
+        sums
+    }
+
+    #[inline(always)]
+    fn finish(sums: __m256i, (): ()) -> __m256i {
+        sums
     }
 
     #[inline(always)]
@@ -214,19 +264,6 @@ impl<const VNNI: bool> Rows for Rows256<VNNI> {
     fn sub(a: __m256i, b: __m256i) -> __m256i {
         // SAFETY: see the head of this file.
         unsafe { _mm256_sub_epi32(a, b) }
-    }
-
-    #[inline(always)]
-    fn dot(self, sums: __m256i, pair: i32) -> __m256i {
-        // SAFETY: see the head of this file, for VNNI that of `avx512.rs`.
-        unsafe {
-            let pair = _mm256_set1_epi32(pair);
-            if VNNI {
-                known::dpwssd(sums, self.0, pair)
-            } else {
-                _mm256_add_epi32(sums, _mm256_madd_epi16(self.0, pair))
-            }
-        }
     }
 
     #[inline(always)]
@@ -272,10 +309,10 @@ impl<const VNNI: bool> Rows for Rows256<VNNI> {
             let (low, high) = x.as_chunks().0.split_at_checked(4).unwrap_or_default();
             for ((vector, [x0, x1]), [x8, x9]) in packed.as_chunks::<32>().0.iter().zip(low).zip(high) {
                 let v = Self::load(vector).0;
-                units = Self(_mm256_and_si256(v, mask0)).dot(units, x0[0][0]);
-                by256 = Self(_mm256_and_si256(v, mask2)).dot(by256, x1[0][0]);
-                by16 = Self(_mm256_and_si256(v, mask1)).dot(by16, x8[0][0]);
-                units = Self(_mm256_srli_epi16::<12>(v)).dot(units, x9[0][0]);
+                units = dot_pair(units, _mm256_and_si256(v, mask0), x0[0][0]);
+                by256 = dot_pair(by256, _mm256_and_si256(v, mask2), x1[0][0]);
+                by16 = dot_pair(by16, _mm256_and_si256(v, mask1), x8[0][0]);
+                units = dot_pair(units, _mm256_srli_epi16::<12>(v), x9[0][0]);
             }
             let scaled = _mm256_add_epi32(_mm256_srai_epi32::<4>(by16), _mm256_srai_epi32::<8>(by256));
             _mm256_add_epi32(units, scaled)
@@ -283,12 +320,21 @@ impl<const VNNI: bool> Rows for Rows256<VNNI> {
     }
 }
 
+/// How the eight bytes of four codes are kept: from which places they come, then which of their bits are turned over.
+pub(super) struct Kept {
+    pub(super) order: u64,
+    pub(super) turned: u64,
+}
+
+/// Columns 0, 2, 1, 3.
+const PAIRS: Kept = Kept { order: 0x0706_0302_0504_0100, turned: 0 };
+
 /// [`Lanes::encode_block`].
 ///
 /// # Safety
 /// Only inside of what is compiled for AVX2.
 #[inline(always)]
-pub(super) unsafe fn encode_block(x: &[f32; BLOCK_COLS], codes: &mut [i16; BLOCK_COLS]) -> Step {
+pub(super) unsafe fn encode_block(x: &[f32; BLOCK_COLS], codes: &mut [i16; BLOCK_COLS], kept: Kept) -> Step {
     // SAFETY: 32 floats can be read from `x` and 32 codes written to `codes`, of any alignment. See the head of this file.
     unsafe {
         let x = x.as_ptr();
@@ -301,7 +347,12 @@ pub(super) unsafe fn encode_block(x: &[f32; BLOCK_COLS], codes: &mut [i16; BLOCK
         let by4 = _mm_max_epu32(_mm256_castsi256_si128(by8), _mm256_extracti128_si256::<1>(by8));
         let by2 = _mm_max_epu32(by4, _mm_shuffle_epi32::<0x4e>(by4));
         let amax = _mm_cvtsi128_si32(_mm_max_epu32(by2, _mm_shuffle_epi32::<0xb1>(by2))) as u32;
+        let turned = _mm256_set1_epi64x(kept.turned as i64);
+        let halves = codes.as_chunks_mut::<16>().0;
         if amax < LEAST_AMAX {
+            for to in halves {
+                _mm256_storeu_si256(to.as_mut_ptr().cast(), turned);
+            }
             return Step { d: 0.0, sum: 0 };
         }
         let d = f32::from_bits(amax) / 32767.0;
@@ -317,11 +368,13 @@ pub(super) unsafe fn encode_block(x: &[f32; BLOCK_COLS], codes: &mut [i16; BLOCK
         let sum = _mm_cvtsi128_si32(_mm_add_epi32(by2, _mm_shuffle_epi32::<0xb1>(by2)));
         // Packing works in halves of a vector, so its groups of four columns come as 0 2 1 3 and are put in order; then the
         // columns of each group are put in theirs.
-        let order = _mm256_broadcastsi128_si256(_mm_set_epi8(15, 14, 11, 10, 13, 12, 9, 8, 7, 6, 3, 2, 5, 4, 1, 0));
-        for (to, wide) in codes.as_chunks_mut::<16>().0.iter_mut().zip(wide.as_chunks::<2>().0) {
+        let (low, high) = (kept.order as i64, kept.order.wrapping_add(0x0808_0808_0808_0808) as i64);
+        let order = _mm256_set_epi64x(high, low, high, low);
+        for (to, wide) in halves.iter_mut().zip(wide.as_chunks::<2>().0) {
             let [low, high] = *wide;
             let packed = _mm256_permute4x64_epi64::<0xd8>(_mm256_packs_epi32(low, high));
-            _mm256_storeu_si256(to.as_mut_ptr().cast(), _mm256_shuffle_epi8(packed, order));
+            let ordered = _mm256_xor_si256(_mm256_shuffle_epi8(packed, order), turned);
+            _mm256_storeu_si256(to.as_mut_ptr().cast(), ordered);
         }
         Step { d, sum }
     }
@@ -330,7 +383,7 @@ pub(super) unsafe fn encode_block(x: &[f32; BLOCK_COLS], codes: &mut [i16; BLOCK
 /// See [`super::super::scalar::matmul_quantised`].
 #[target_feature(enable = "avx2,f16c")]
 pub fn matmul_quantised(w: &Quantised<'_>, x: &Codes<'_>, out: &Tile<'_>, groups: Range<usize>) {
-    rows::matmul_quantised::<Rows256<false>, 8, 1>(w, x, out, groups);
+    rows::matmul_quantised::<Rows256, 8, 1>(w, x, out, groups);
 }
 
 /// See [`super::super::scalar::matmul_floats`].

@@ -6,12 +6,21 @@
 
 use core::arch::x86_64::*;
 
-/// `sums` and the products of two neighbouring 16-bit integers.
+/// `sums` and the products of the four bytes of each lane, those of `a` unsigned, those of `b` signed.
 #[inline(always)]
-pub unsafe fn dpwssd(sums: __m256i, a: __m256i, b: __m256i) -> __m256i {
+pub unsafe fn dpbusd(sums: __m256i, a: __m256i, b: __m256i) -> __m256i {
     // SAFETY: the caller's promise.
     unsafe {
-        if cfg!(miri) { _mm256_add_epi32(sums, _mm256_madd_epi16(a, b)) } else { _mm256_dpwssd_epi32(sums, a, b) }
+        if cfg!(miri) {
+            let even = _mm256_madd_epi16(
+                _mm256_and_si256(a, _mm256_set1_epi16(255)),
+                _mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(b)),
+            );
+            let odd = _mm256_madd_epi16(_mm256_srli_epi16::<8>(a), _mm256_srai_epi16::<8>(b));
+            _mm256_add_epi32(sums, _mm256_add_epi32(even, odd))
+        } else {
+            _mm256_dpbusd_epi32(sums, a, b)
+        }
     }
 }
 
