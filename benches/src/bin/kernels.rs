@@ -16,6 +16,7 @@ use tinyrustlm_benches::{Random, Table, instruction_set, seconds_each, weights};
 const USAGE: &str = "usage: kernels [MILLISECONDS] [BACKEND] | kernels count TYPE TOKENS TIMES";
 
 const SHAPES: [(usize, usize); 4] = [(576, 576), (1536, 576), (576, 1536), (49152, 576)];
+/// One, as in decoding; the heads that share a key head in attention over codes; a tile; a prompt.
 const TOKENS: [usize; 4] = [1, 3, 8, 64];
 const TYPES: [(DType, &str); 5] =
     [(DType::F32, "f32"), (DType::Bf16, "bf16"), (DType::Q8_0, "q8_0"), (DType::Q4_0, "q4_0"), (DType::Q4_1, "q4_1")];

@@ -260,7 +260,8 @@ fn activation_codes() {
             }
             let x = Placed::new(&x, n % 16);
             let run = |isa: Isa| {
-                let mut codes = Placed::new(&vec![0i16; blocks * 32], n % 16);
+                // Whatever stood there before.
+                let mut codes = Placed::new(&vec![7i16; blocks * 32], n % 16);
                 let mut steps = vec![Step { d: 0.0, sum: 0 }; blocks];
                 let finite = encode(isa, &x, n, &mut codes, &mut steps);
                 let all = Codes { codes: &codes, steps: &steps };
