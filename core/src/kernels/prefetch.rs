@@ -4,7 +4,7 @@
 /// themselves, but not all the way to the first cache, where instructions wait least. Measured on an EPYC that has AVX2.
 pub const AHEAD: usize = 1536;
 
-/// The same with AVX-512, measured on an EPYC that has it (Zen 4): q8_0, q4_0 and bf16 come 4 to 8 % faster than with 1.5 KiB.
+/// The same with AVX-512, measured on an EPYC that has it (Zen 4): q8_0, q4_0 and bf16 come 3 to 8 % faster than with 1.5 KiB.
 #[cfg(target_arch = "x86_64")]
 pub const AHEAD_AVX512: usize = 3072;
 
