@@ -4,7 +4,7 @@ use super::Pass;
 use crate::bytes::part;
 use crate::container::directory::BLOCK_COLS;
 use crate::error::Error;
-use crate::kernels::{Columns, Product, for_each_row, for_each_row_in_space};
+use crate::kernels::{Columns, Product, Soon, for_each_row, for_each_row_in_space, share};
 use crate::kv_cache::{KvCache, KvType, LayerCache};
 use crate::model::Layer;
 use crate::model::tensors::Role;
@@ -25,7 +25,7 @@ impl Pass<'_, '_> {
     ) -> Result<(), Error> {
         let config = &self.model.config;
         let kv_size = config.kv_size();
-        let LayerCache { keys, values } = cache.layer(index, self.cache);
+        let kept = cache.layer(index, self.cache);
         let Scratch { normed, queries, attended, gate, branch, codes, steps, scores, cos, sin, .. } = scratch;
         self.block_input(normed, scratch.x, layer.norm(Role::AttnNorm));
         // What attention gives later stands where new keys stand now: there are no more key heads than heads. Values stand
@@ -44,13 +44,14 @@ impl Pass<'_, '_> {
             self.rotate(index, token, cos, sin, queries);
             self.rotate(index, token, cos, sin, keys);
         });
-        let kept = self.cache.store_keys(keys, self.position, new_keys);
-        if !(kept & self.cache.store_values(values, self.position, new_values)) {
+        let finite = self.cache.store_keys(kept.keys, self.position, new_keys);
+        if !(finite & self.cache.store_values(kept.values, self.position, new_values)) {
             self.finite.store(false, Ordering::Relaxed);
         }
 
-        self.attend(index, queries, keys, values, attended, scores);
-        self.linear(self.tokens, attended, codes, steps, &[Product::new(&layer.linear(Role::Wo), branch)])?;
+        let wo = layer.linear(Role::Wo);
+        self.attend(index, queries, &kept, attended, scores, wo.matrix.data);
+        self.linear(self.tokens, attended, codes, steps, &[Product::new(&wo, branch)])?;
         self.add_branch(scratch.x, branch, layer.norm(Role::AttnPostNorm));
         Ok(())
     }
@@ -66,16 +67,17 @@ impl Pass<'_, '_> {
         rotate(self.isa, x, dim, cos.get(at..end).unwrap_or(&[]), sin.get(at..end).unwrap_or(&[]));
     }
 
-    /// All heads of all tokens. A task is one key head of one token; each part has scores of its own.
+    /// All heads of all tokens. A task is one key head of one token; each part has scores of its own. `wo` is what is read after.
     fn attend(
         &self,
         index: usize,
         queries: &[f32],
-        keys: &[f32],
-        values: &[f32],
+        kept: &LayerCache<'_>,
         attended: &mut [f32],
         scores: &mut [f32],
+        wo: &[u8],
     ) {
+        let (keys, values) = (&*kept.keys, &*kept.values);
         let config = &self.model.config;
         let (dim, kv_heads) = (config.head_dim, config.kv_head_count.max(1));
         let group = config.query_size() / kv_heads;
@@ -84,9 +86,12 @@ impl Pass<'_, '_> {
         let (isa, position, cache, finite) = (self.isa, self.position, self.cache, &self.finite);
         // Head after head: its keys and values then stay in the cache of the CPU from token to token.
         let by_head = Columns::new(kv_heads, tasks);
-        for_each_row_in_space(self.workers, by_head, attended, self.score_parts, scores, |task, out, scores| {
+        for_each_row_in_space(self.workers, by_head, attended, self.score_parts, scores, |task, next, out, scores| {
             let token = task.checked_div(kv_heads).unwrap_or(0);
-            let head = task.checked_rem(kv_heads).unwrap_or(0);
+            let head_of = |task: usize| task.checked_rem(kv_heads).unwrap_or(0);
+            let head = head_of(task);
+            // Several tokens go through the same keys and values.
+            let cold = self.tokens == 1;
             let end = position.wrapping_add(token).wrapping_add(1);
             let start = if window == 0 { 0 } else { end.saturating_sub(window) };
             let queries = part(queries, task.wrapping_mul(group), group);
@@ -104,8 +109,7 @@ impl Pass<'_, '_> {
                         positions,
                         scale,
                         softcap,
-                        // Several tokens go through the same ones.
-                        cold: self.tokens == 1,
+                        cold,
                         scores,
                         score_stride: cache.context,
                         out,
@@ -115,12 +119,25 @@ impl Pass<'_, '_> {
                 KvType::Q8_0 => {
                     let base = start.wrapping_sub(start % BLOCK_COLS);
                     let (values, steps) = cache.value_codes(values, head, base..end);
-                    let keys = cache.key_codes(keys, head, base..end);
-                    let hidden = start.wrapping_sub(base);
-                    attend_codes(
-                        isa,
-                        AttendCodes { queries, keys, values, steps, hidden, scale, softcap, space: scores, out },
-                    )
+                    let keys_of = |head: usize| cache.key_codes(keys, head, base..end);
+                    // A part that has no head left is soon at `wo`.
+                    let soon = || match next {
+                        Some(next) => keys_of(head_of(next)).soon(),
+                        None => Soon::of(wo.get(share(wo.len(), tasks, task)).unwrap_or(&[])),
+                    };
+                    let job = AttendCodes {
+                        queries,
+                        keys: keys_of(head),
+                        values,
+                        steps,
+                        hidden: start.wrapping_sub(base),
+                        scale,
+                        softcap,
+                        cold: cold.then(soon),
+                        space: scores,
+                        out,
+                    };
+                    attend_codes(isa, job)
                 }
             };
             if !done {

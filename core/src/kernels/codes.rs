@@ -1,6 +1,6 @@
 //! Activations as 16-bit codes per block of 32 columns (`SPEC.md`, 5.2).
 
-use super::{Isa, Lanes, Task};
+use super::{Isa, Lanes, Soon, Task};
 use crate::bytes::rows;
 use crate::container::directory::BLOCK_COLS;
 use bytemuck::{Pod, Zeroable};
@@ -60,7 +60,8 @@ impl<'a> Codes<'a> {
 pub struct Step {
     /// The value of one code step.
     pub d: f32,
-    /// The sum of the codes.
+    /// The sum of the codes; with AVX-512 that of their upper bytes, times 2^15, plus that of their lower ones. See
+    /// [`Isa::sum_of_codes`].
     pub sum: i32,
 }
 
@@ -68,7 +69,7 @@ pub struct Step {
 ///
 /// Gives `false` when a value is not finite.
 #[inline(always)]
-fn encode_all<V: Lanes>(x: &[f32], cols: usize, codes: &mut [i16], steps: &mut [Step]) -> bool {
+fn encode_all<V: Lanes>(x: &[f32], cols: usize, codes: &mut [i16], steps: &mut [Step], soon: &mut Soon<'_>) -> bool {
     let mut finite = true;
     let tokens = x.len() / cols.max(1);
     let whole = tokens.wrapping_sub(tokens % TILE);
@@ -77,6 +78,7 @@ fn encode_all<V: Lanes>(x: &[f32], cols: usize, codes: &mut [i16], steps: &mut [
         let (lane, width) = if token < whole { (token % TILE, TILE) } else { (0, 1) };
         let mut at = token.wrapping_sub(lane).wrapping_mul(cols.div_ceil(BLOCK_COLS));
         for x in x.chunks(BLOCK_COLS) {
+            soon.lines::<4>();
             let mut filled = [0.0; BLOCK_COLS];
             let x = match x.first_chunk() {
                 Some(whole) => whole,
@@ -128,26 +130,39 @@ pub fn nearest(x: f32) -> u32 {
 }
 
 /// [`encode_all`] for an instruction set.
-struct Encode<'a> {
+struct Encode<'a, 'm> {
     x: &'a [f32],
     cols: usize,
     codes: &'a mut [i16],
     steps: &'a mut [Step],
+    soon: &'a mut Soon<'m>,
 }
 
-impl Task for Encode<'_> {
+impl Task for Encode<'_, '_> {
     type Out = bool;
 
     #[inline(always)]
     fn run<V: Lanes>(self) -> bool {
-        encode_all::<V>(self.x, self.cols, self.codes, self.steps)
+        encode_all::<V>(self.x, self.cols, self.codes, self.steps, self.soon)
     }
 }
 
 /// Fills the codes and steps of `x`, `[tokens, cols]`, for products by the same `isa`. Gives `false` when a value is not finite.
-#[cfg_attr(target_arch = "wasm32", inline(never))]
 pub fn encode(isa: Isa, x: &[f32], cols: usize, codes: &mut [i16], steps: &mut [Step]) -> bool {
-    isa.run(Encode { x, cols, codes, steps })
+    encode_meanwhile(isa, x, cols, codes, steps, &mut Soon::default())
+}
+
+/// [`encode`], asking for `soon` meanwhile.
+#[cfg_attr(target_arch = "wasm32", inline(never))]
+pub(crate) fn encode_meanwhile(
+    isa: Isa,
+    x: &[f32],
+    cols: usize,
+    codes: &mut [i16],
+    steps: &mut [Step],
+    soon: &mut Soon<'_>,
+) -> bool {
+    isa.run(Encode { x, cols, codes, steps, soon })
 }
 
 /// [`Lanes::encode_block`] in portable code.

@@ -92,6 +92,11 @@ impl Isa {
         self.run(Columns(places))
     }
 
+    /// The sum of the codes of a block, of [`Step::sum`](super::Step::sum) as this instruction set keeps it.
+    pub fn sum_of_codes(self, sum: i32) -> i32 {
+        self.run(SumOfCodes(sum))
+    }
+
     /// Runs `task` over the lanes of this instruction set.
     #[inline(always)]
     pub fn run<T: Task>(self, task: T) -> T::Out {
@@ -122,6 +127,17 @@ impl Task for Columns {
     #[inline(always)]
     fn run<V: Lanes>(self) -> [i16; 4] {
         V::columns(self.0)
+    }
+}
+
+struct SumOfCodes(i32);
+
+impl Task for SumOfCodes {
+    type Out = i32;
+
+    #[inline(always)]
+    fn run<V: Lanes>(self) -> i32 {
+        V::sum_of_codes(self.0)
     }
 }
 

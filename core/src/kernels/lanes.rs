@@ -106,6 +106,12 @@ pub trait Lanes: Copy {
         [c0, c1, c2, c3]
     }
 
+    /// The sum of the codes of a block, of [`Step::sum`].
+    #[inline(always)]
+    fn sum_of_codes(sum: i32) -> i32 {
+        sum
+    }
+
     /// +0.0 in every lane.
     #[inline(always)]
     fn zero() -> Self {

@@ -30,7 +30,7 @@ pub use codes::{Codes, Step};
 pub use dispatch::{Isa, Task};
 pub(crate) use float_mode::FloatMode;
 pub use lanes::{LANES, Lanes, Op, Places};
-pub(crate) use prefetch::{prefetch, prefetch_behind};
+pub(crate) use prefetch::{Soon, prefetch, prefetch_behind};
 pub use stored::{Bf16, Stored};
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 pub(crate) use wasm32::sqrt;
@@ -56,6 +56,9 @@ pub(crate) struct Quantised<'a> {
     group_bytes: usize,
     group_scales: usize,
     data: &'a [u8],
+    /// What is read after it, where that is known.
+    #[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), allow(dead_code))]
+    soon: Soon<'a>,
 }
 
 impl<'a> Quantised<'a> {
@@ -98,17 +101,23 @@ impl Tile<'_> {
     /// Writes the outputs of row group `group` for `token`, the bias added; rows beyond the last are dropped.
     #[cfg_attr(not(target_arch = "wasm32"), inline(always))]
     #[cfg_attr(target_arch = "wasm32", inline(never))]
-    #[allow(unsafe_code)]
     fn put(&self, token: usize, group: usize, values: &[f32; GROUP_ROWS]) {
-        let row = group.saturating_mul(GROUP_ROWS);
-        let len = self.rows.saturating_sub(row).min(GROUP_ROWS);
+        self.put_all(token, group..group.saturating_add(1), values);
+    }
+
+    /// The same of the row groups of `groups`, which are the part's own, as far as there are values for them.
+    #[inline(always)]
+    #[allow(unsafe_code)]
+    fn put_all<const LEN: usize>(&self, token: usize, groups: Range<usize>, values: &[f32; LEN]) {
+        let row = groups.start.saturating_mul(GROUP_ROWS);
+        let len = self.rows.min(groups.end.saturating_mul(GROUP_ROWS)).saturating_sub(row).min(LEN);
         if token >= self.tokens || len == 0 {
             return;
         }
         // SAFETY: each row group belongs to one part, and a part writes it alone, one token after the other; the
         // results of different (token, row group) pairs do not overlap.
         let to = unsafe { self.out.range(token.saturating_mul(self.rows).saturating_add(row), len) };
-        match to.first_chunk_mut() {
+        match to.first_chunk_mut::<LEN>() {
             // All but the last: a store instead of a copy of some length.
             Some(whole) => *whole = *values,
             None => to.iter_mut().zip(values).for_each(|(to, value)| *to = *value),
@@ -211,9 +220,27 @@ pub(crate) struct CodeMatrix<'a> {
     pub stride: usize,
 }
 
-/// `out[t] = w * x[t]`, `[tokens, rows]`, in the calling thread: the products of attention, many and small.
+impl<'a> CodeMatrix<'a> {
+    /// All of it, to be asked for.
+    pub(crate) fn soon(&self) -> Soon<'a> {
+        let group_bytes = DType::Q8_0.group_bytes();
+        let stride = self.stride.saturating_mul(group_bytes);
+        let all = self.data.get(..self.rows.div_ceil(GROUP_ROWS).saturating_mul(stride)).unwrap_or(self.data);
+        Soon::new(all, self.cols.div_ceil(BLOCK_COLS).saturating_mul(group_bytes), stride)
+    }
+}
+
+/// `out[t] = w * x[t]`, `[tokens, rows]`, in the calling thread: the products of attention, many and small. Meanwhile it asks for
+/// `soon`.
 #[inline(never)]
-pub(crate) fn code_product(isa: Isa, w: &CodeMatrix<'_>, x: &Codes<'_>, tokens: usize, out: &mut [f32]) {
+pub(crate) fn code_product(
+    isa: Isa,
+    w: &CodeMatrix<'_>,
+    x: &Codes<'_>,
+    tokens: usize,
+    out: &mut [f32],
+    soon: Soon<'_>,
+) {
     let dtype = DType::Q8_0;
     let matrix = Quantised {
         dtype,
@@ -222,6 +249,7 @@ pub(crate) fn code_product(isa: Isa, w: &CodeMatrix<'_>, x: &Codes<'_>, tokens: 
         group_bytes: dtype.group_bytes(),
         group_scales: dtype.group_scales(),
         data: w.data,
+        soon,
     };
     let tile = Tile { out: &Shared::new(out), tokens, rows: w.rows, bias: None };
     dispatch::matmul_quantised(isa, &matrix, x, &tile, 0..w.rows.div_ceil(GROUP_ROWS));
@@ -267,6 +295,7 @@ fn run(isa: Isa, matrix: &Matrix<'_>, input: &Input<'_>, out: &Tile<'_>, groups:
                 group_bytes: dtype.group_bytes().max(1),
                 group_scales: dtype.group_scales(),
                 data: matrix.data,
+                soon: Soon::default(),
             };
             dispatch::matmul_quantised(isa, &w, &input.codes, out, groups);
         }

@@ -149,7 +149,7 @@ impl Columns {
     }
 }
 
-/// Calls `job(i, row i of rows, space)` for each row, where at most `parts` calls run at a time and each has one of the
+/// Calls `job(i, the next one of the same space, row i of rows, space)` for each row, where at most `parts` calls run at a time and each has one of the
 /// `parts` equal spaces of `spaces` to itself.
 #[allow(unsafe_code)]
 pub fn for_each_row_in_space<A: Send, S: Send>(
@@ -158,7 +158,7 @@ pub fn for_each_row_in_space<A: Send, S: Send>(
     rows: &mut [A],
     parts: usize,
     spaces: &mut [S],
-    job: impl Fn(usize, &mut [A], &mut [S]) + Sync,
+    job: impl Fn(usize, Option<usize>, &mut [A], &mut [S]) + Sync,
 ) {
     let count = columns.rows;
     let row_len = rows.len().checked_div(count).unwrap_or(0);
@@ -175,7 +175,7 @@ pub fn for_each_row_in_space<A: Send, S: Send>(
             next = next.saturating_add(parts);
             // SAFETY: each row has one number (`Columns::row`), which is taken by the one part it leaves modulo `parts`.
             let row = unsafe { rows.range(i.wrapping_mul(row_len), row_len) };
-            job(i, row, space);
+            job(i, (next < count).then(|| columns.row(next)), row, space);
         }
     });
 }

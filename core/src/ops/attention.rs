@@ -2,7 +2,7 @@
 
 use super::math::{exp, softcap};
 use crate::bytes::{part_mut, rows_mut};
-use crate::kernels::{Isa, LANES, Lanes, Op, Places, Task, prefetch_behind};
+use crate::kernels::{Isa, LANES, Lanes, Op, Places, Soon, Task, prefetch_behind};
 
 /// Positions whose keys or values are visited by all heads before the next: they stay in the first cache.
 const TILE: usize = 64;
@@ -60,9 +60,10 @@ impl Task for Attend<'_> {
 
         let heads = self.out.len() / dim;
         let mut finite = true;
+        let mut soon = if self.cold { Soon::of(self.values) } else { Soon::default() };
         for head in 0..heads {
             let scores = part_mut(self.scores, head.wrapping_mul(score_stride), self.positions);
-            finite &= softmax::<V>(scores, self.scale, self.softcap);
+            finite &= softmax::<V>(scores, self.scale, self.softcap, &mut soon);
         }
         self.out.fill(0.0);
 
@@ -91,13 +92,14 @@ impl Task for Attend<'_> {
     }
 }
 
-/// `scores = exp(scores - max)`, after the scale and the soft cap.
+/// `scores = exp(scores - max)`, after the scale and the soft cap. Meanwhile asks for `soon`.
 #[inline(always)]
-pub(super) fn softmax<V: Lanes>(scores: &mut [f32], scale: f32, cap: f32) -> bool {
+pub(super) fn softmax<V: Lanes>(scores: &mut [f32], scale: f32, cap: f32, soon: &mut Soon<'_>) -> bool {
     let mut max = f32::NEG_INFINITY;
     let mut maxima = V::splat(max);
     let mut zeros = V::zero();
     for scores in scores.chunks_mut(V::WIDTH) {
+        soon.lines::<1>();
         let mut s = V::load(scores).mul(V::splat(scale));
         zeros = zeros.add(s.mul(V::zero()));
         if cap != 0.0 {
@@ -115,17 +117,19 @@ pub(super) fn softmax<V: Lanes>(scores: &mut [f32], scale: f32, cap: f32) -> boo
     maxima.store(&mut lanes);
     max = lanes.iter().fold(max, |max, value| if *value > max { *value } else { max });
     let max = V::splat(max);
-    V::map(scores, &[], &mut ExpLess { max });
+    V::map(scores, &[], &mut ExpLess { max, soon });
     zeros.is_zero()
 }
 
-struct ExpLess<V> {
+struct ExpLess<'a, 'm, V> {
     max: V,
+    soon: &'a mut Soon<'m>,
 }
 
-impl<V: Lanes> Op<V> for ExpLess<V> {
+impl<V: Lanes> Op<V> for ExpLess<'_, '_, V> {
     #[inline(always)]
     fn of(&mut self, s: V, _: V) -> V {
+        self.soon.lines::<3>();
         exp(s.sub(self.max))
     }
 }

@@ -3,8 +3,8 @@
 use super::attention::softmax;
 use crate::bytes::{part, part_mut, rows_mut};
 use crate::container::directory::BLOCK_COLS;
-use crate::kernels::codes::encode;
-use crate::kernels::{CodeMatrix, Codes, Isa, LANES, Lanes, Op, Step, Task, code_product};
+use crate::kernels::codes::{encode, encode_meanwhile};
+use crate::kernels::{CodeMatrix, Codes, Isa, LANES, Lanes, Op, Soon, Step, Task, code_product};
 
 /// The inputs of one position and one key head.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ pub(crate) struct AttendCodes<'a> {
     pub scale: f32,
     /// Soft cap of the scores; 0: none.
     pub softcap: f32,
+    /// Where keys and values come from memory rather than from the cache: what will come from it next.
+    pub cold: Option<Soon<'a>>,
     /// To work in: `CacheShape::score_len`.
     pub space: &'a mut [f32],
     /// `[heads, head_dim]`.
@@ -33,7 +35,7 @@ pub(crate) struct AttendCodes<'a> {
 ///
 /// Cost: `positions * heads * head_dim * 2` integer products; keys and values are read once for each head.
 pub(crate) fn attend_codes(isa: Isa, job: AttendCodes<'_>) -> bool {
-    let AttendCodes { queries, keys, values, steps, hidden, scale, softcap, space, out } = job;
+    let AttendCodes { queries, keys, values, steps, hidden, scale, softcap, cold, space, out } = job;
     let (dim, positions) = (keys.cols, keys.rows);
     let heads = out.len().checked_div(dim).unwrap_or(0);
     let (sums, space) = space.split_at_mut_checked(heads.div_ceil(LANES).wrapping_mul(LANES)).unwrap_or_default();
@@ -43,13 +45,14 @@ pub(crate) fn attend_codes(isa: Isa, job: AttendCodes<'_>) -> bool {
     let codes = bytemuck::try_cast_slice_mut(codes).unwrap_or(&mut []);
     let code_steps = bytemuck::try_cast_slice_mut(part_mut(code_steps, 0, blocks.wrapping_mul(2))).unwrap_or(&mut []);
 
+    let mut soon = if cold.is_some() { values.soon() } else { Soon::default() };
     let mut finite = encode(isa, queries, dim, codes, code_steps);
-    code_product(isa, &keys, &first(codes, code_steps, heads, dim), heads, scores);
+    code_product(isa, &keys, &first(codes, code_steps, heads, dim), heads, scores, Soon::default());
     for (scores, sum) in rows_mut(scores, positions).zip(sums.iter_mut()) {
-        finite &= isa.run(Weights { scores, sum, steps, hidden, scale, softcap });
+        finite &= isa.run(Weights { scores, sum, steps, hidden, scale, softcap, soon: &mut soon });
     }
-    finite &= encode(isa, scores, positions, codes, code_steps);
-    code_product(isa, &values, &first(codes, code_steps, heads, positions), heads, out);
+    finite &= encode_meanwhile(isa, scores, positions, codes, code_steps, &mut soon);
+    code_product(isa, &values, &first(codes, code_steps, heads, positions), heads, out, cold.unwrap_or_default());
     for (out, sum) in rows_mut(out, dim).zip(sums) {
         for out in out {
             *out /= *sum;
@@ -65,34 +68,51 @@ fn first<'a>(codes: &'a [i16], steps: &'a [Step], tokens: usize, cols: usize) ->
 }
 
 /// `scores = exp(scores - max) * steps`, 0 for what is hidden, and the sum of the exponentials.
-struct Weights<'a> {
+struct Weights<'a, 'm> {
     scores: &'a mut [f32],
     sum: &'a mut f32,
     steps: &'a [f32],
     hidden: usize,
     scale: f32,
     softcap: f32,
+    soon: &'a mut Soon<'m>,
 }
 
-impl Task for Weights<'_> {
+impl Task for Weights<'_, '_> {
     type Out = bool;
 
     #[inline(always)]
     fn run<V: Lanes>(self) -> bool {
         let (hidden, scores) = self.scores.split_at_mut_checked(self.hidden).unwrap_or_default();
         hidden.fill(0.0);
-        let finite = softmax::<V>(scores, self.scale, self.softcap);
-        *self.sum = V::sum16(scores);
-        V::map(scores, self.steps.get(self.hidden..).unwrap_or(&[]), &mut Times);
+        let finite = softmax::<V>(scores, self.scale, self.softcap, self.soon);
+        let mut times = Times { sums: [V::zero(); LANES], next: 0, soon: self.soon };
+        V::map(scores, self.steps.get(self.hidden..).unwrap_or(&[]), &mut times);
+        let mut sums = [0.0; LANES];
+        for (sums, of) in sums.chunks_mut(V::WIDTH).zip(times.sums) {
+            of.store(sums);
+        }
+        *self.sum = V::sum16(&sums);
         finite
     }
 }
 
-struct Times;
+/// `e * step`, and the sixteen accumulators of the sum of all `e`, `LANES / V::WIDTH` vectors.
+struct Times<'a, 'm, V> {
+    sums: [V; LANES],
+    next: usize,
+    soon: &'a mut Soon<'m>,
+}
 
-impl<V: Lanes> Op<V> for Times {
+impl<V: Lanes> Op<V> for Times<'_, '_, V> {
     #[inline(always)]
     fn of(&mut self, e: V, step: V) -> V {
+        self.soon.lines::<1>();
+        // Behind the end e is +0.0, which changes no accumulator.
+        if let Some(sum) = self.sums.get_mut(self.next) {
+            *sum = sum.add(e);
+        }
+        self.next = self.next.wrapping_add(1) % const { LANES / V::WIDTH };
         e.mul(step)
     }
 }
@@ -145,6 +165,7 @@ mod tests {
                 hidden: range.start - base,
                 scale: 0.25,
                 softcap: cap,
+                cold: None,
                 space: &mut space,
                 out: &mut out,
             };

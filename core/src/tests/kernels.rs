@@ -151,6 +151,28 @@ fn matrix_products() {
     }
 }
 
+/// Numbers of tokens that are no whole tile, and more row groups than stay in the first cache while such numbers take turns.
+#[test]
+#[cfg_attr(miri, ignore = "minutes")]
+fn many_row_groups_for_tokens_left_over() {
+    let mut random = Random(25);
+    let others = others();
+    for (rows, cols) in [(401, 90), (64, 2050), (520, 33)] {
+        for dtype in [DType::Q8_0, DType::Q4_0] {
+            let data = matrix(&mut random, dtype, rows as u32, cols as u32);
+            let m = Matrix { dtype, rows, cols, data: &data };
+            for tokens in (2..8).chain([11, 15]) {
+                let x: Vec<f32> = (0..tokens * cols).map(|_| random.float()).collect();
+                let expected = product(Isa::Scalar, m, &x, 0, None);
+                for isa in &others {
+                    let got = product(*isa, m, &x, 0, None);
+                    assert_eq!(got, expected, "{}: {dtype:?} {rows} x {cols}, {tokens}", isa.name());
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn bf16_gives_the_bits_of_the_same_values_in_f32() {
     let all: Vec<Isa> = others().into_iter().chain([Isa::Scalar]).collect();
@@ -269,7 +291,7 @@ fn activation_codes() {
                     (0..blocks).map(|i| all.block(tokens, blocks / tokens, i * tokens / blocks, i % (blocks / tokens)));
                 let in_order = each.map(|(codes, Step { d, sum })| {
                     let columns: Vec<_> = codes.as_chunks().0.iter().flat_map(|places| isa.columns(*places)).collect();
-                    (columns, d.to_bits(), sum)
+                    (columns, d.to_bits(), isa.sum_of_codes(sum))
                 });
                 // Codes of what is not finite are never used.
                 (finite, finite.then(|| in_order.collect::<Vec<_>>()))
@@ -385,6 +407,7 @@ fn attention_over_codes() {
                     hidden,
                     scale: 0.3,
                     softcap: if i % 5 == 0 { 2.0 } else { 0.0 },
+                    cold: (i % 2 == 0).then(|| shape.key_codes(&key_cache, 0, 0..positions).soon()),
                     space: &mut space,
                     out: &mut out,
                 },

@@ -139,7 +139,7 @@ fn hash(all: &Codes<'_>, isa: Isa, tokens: usize, blocks: usize) -> u64 {
             let (codes, step) = all.block(tokens, blocks, token, index);
             codes.as_chunks().0.iter().flat_map(|places| isa.columns(*places)).for_each(|code| take(code as u32));
             take(step.d.to_bits());
-            take(step.sum as u32);
+            take(isa.sum_of_codes(step.sum) as u32);
         }
     }
     hash

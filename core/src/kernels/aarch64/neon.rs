@@ -3,7 +3,7 @@
 
 use super::super::codes::Codes;
 use super::super::lanes::{LANES, Lanes, Places, Sixteen, sums_of_sixteen};
-use super::super::rows::{self, Rows};
+use super::super::rows::{self, Rows, Scales, Vector};
 use super::super::{Bf16, Floats, Quantised, Stored, Tile, floats};
 use core::arch::aarch64::*;
 use core::ops::Range;
@@ -161,16 +161,15 @@ fn dot_half(sums: int32x4_t, w: int16x8_t, x: int16x8_t) -> int32x4_t {
     }
 }
 
-impl Rows for NeonRows {
+impl Rows<1> for NeonRows {
     /// Columns 0 and 2, columns 1 and 3.
     type Four = [Self; 2];
     type Partial = [int32x4_t; 2];
-    type Count = ();
     type Sums = [int32x4_t; 2];
     type Floats = [float32x4_t; 2];
 
     #[inline(always)]
-    fn load(bytes: &[u8; 32]) -> Self {
+    fn load([bytes]: [&Vector; 1]) -> Self {
         let at = bytes.as_ptr();
         // SAFETY: 32 bytes can be read from `at`.
         unsafe { Self(vreinterpretq_s16_u8(vld1q_u8(at)), vreinterpretq_s16_u8(vld1q_u8(at.add(16)))) }
@@ -220,21 +219,12 @@ impl Rows for NeonRows {
     }
 
     #[inline(always)]
-    fn uncounted() {}
-
-    #[inline(always)]
-    fn count_bytes((): (), _: [Self; 2]) {}
-
-    #[inline(always)]
-    fn count_nibbles((): (), _: [[Self; 2]; 2]) {}
-
-    #[inline(always)]
     fn dot([even, odd]: [Self; 2], sums: [int32x4_t; 2], [first, second]: [i32; 2]) -> [int32x4_t; 2] {
         odd.dot_pair(even.dot_pair(sums, first), second)
     }
 
     #[inline(always)]
-    fn finish(sums: [int32x4_t; 2], (): ()) -> [int32x4_t; 2] {
+    fn finish(sums: [int32x4_t; 2], _: i32) -> [int32x4_t; 2] {
         sums
     }
 
@@ -257,7 +247,7 @@ impl Rows for NeonRows {
     }
 
     #[inline(always)]
-    fn f16(bits: &[u8; 16]) -> [float32x4_t; 2] {
+    fn f16([bits]: [&Scales; 1]) -> [float32x4_t; 2] {
         // As `f16_to_f32`: exponent and mantissa land 112 too low, one exact product puts that right.
         // SAFETY: NEON is there, and 16 bytes can be read.
         unsafe {
@@ -291,7 +281,7 @@ impl Rows for NeonRows {
     }
 
     #[inline(always)]
-    fn store([a, b]: [float32x4_t; 2]) -> [f32; 8] {
+    fn store([a, b]: [float32x4_t; 2]) -> [[f32; 8]; 1] {
         let mut out = [0.0; 8];
         let at = out.as_mut_ptr();
         // SAFETY: 8 floats can be written at `at`.
@@ -299,13 +289,13 @@ impl Rows for NeonRows {
             vst1q_f32(at, a);
             vst1q_f32(at.add(4), b);
         }
-        out
+        [out]
     }
 }
 
 /// See [`super::super::scalar::matmul_quantised`].
 pub fn matmul_quantised(w: &Quantised<'_>, x: &Codes<'_>, out: &Tile<'_>, groups: Range<usize>) {
-    rows::matmul_quantised::<NeonRows, 4, 2>(w, x, out, groups);
+    rows::matmul_quantised::<NeonRows, NeonRows, 1, 4, 2>(w, x, out, groups);
 }
 
 /// See [`super::super::scalar::matmul_floats`].

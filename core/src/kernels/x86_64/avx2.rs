@@ -9,7 +9,7 @@ use super::super::codes::{Codes, LEAST_AMAX, ROUNDER, Step};
 use super::super::dispatch::Task;
 use super::super::floats;
 use super::super::lanes::{LANES, Lanes, Places, Sixteen, sums_of_sixteen};
-use super::super::rows::{self, Pairs, Rows};
+use super::super::rows::{self, Nibbles, Pairs, Rows, Scales, Vector};
 use super::super::{Bf16, Floats, Quantised, Stored, Tile};
 use crate::container::directory::BLOCK_COLS;
 use core::arch::x86_64::*;
@@ -100,7 +100,7 @@ impl Lanes for Avx2Lanes {
     #[inline(always)]
     fn encode_block(x: &[f32; BLOCK_COLS], codes: &mut [i16; BLOCK_COLS]) -> Step {
         // SAFETY: see the head of this file.
-        unsafe { encode_block(x, codes, PAIRS) }
+        unsafe { encode_block::<Columns>(x, codes) }
     }
 
     sums_of_sixteen!();
@@ -159,16 +159,15 @@ fn dot_pair(sums: __m256i, w: __m256i, pair: i32) -> __m256i {
     unsafe { _mm256_add_epi32(sums, _mm256_madd_epi16(w, _mm256_set1_epi32(pair))) }
 }
 
-impl Rows for Rows256 {
+impl Rows<1> for Rows256 {
     /// Columns 0 and 2, columns 1 and 3, as 16-bit integers.
     type Four = [__m256i; 2];
     type Partial = __m256i;
-    type Count = ();
     type Sums = __m256i;
     type Floats = __m256;
 
     #[inline(always)]
-    fn load(bytes: &[u8; 32]) -> Self {
+    fn load([bytes]: [&Vector; 1]) -> Self {
         // SAFETY: 32 bytes can be read, of any alignment. See the head of this file.
         Self(unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) })
     }
@@ -213,15 +212,6 @@ impl Rows for Rows256 {
     }
 
     #[inline(always)]
-    fn uncounted() {}
-
-    #[inline(always)]
-    fn count_bytes((): (), _: [__m256i; 2]) {}
-
-    #[inline(always)]
-    fn count_nibbles((): (), _: [[__m256i; 2]; 2]) {}
-
-    #[inline(always)]
     fn dot([even, odd]: [__m256i; 2], sums: __m256i, [first, second]: [i32; 2]) -> __m256i {
         dot_pair(dot_pair(sums, even, first), odd, second)
     }
@@ -229,16 +219,16 @@ impl Rows for Rows256 {
     /// A quarter of the weights after the other: there are registers for no more.
     #[inline(always)]
     fn dots_nibbles<const N: usize, const P: usize>(
-        packed: &[u8; 128],
+        [packed]: [&Nibbles; 1],
         x: &Pairs<N, P>,
         part: usize,
         apart: impl Fn(Self) -> [[__m256i; 2]; 2],
     ) -> [__m256i; N] {
         let mut sums = [Self::splat(0); N];
-        let vectors = packed.as_chunks().0;
+        let vectors = packed;
         let Some((low, high)) = x.as_chunks().0.split_at_checked(BLOCK_COLS / 8) else { return sums };
         for ((vector, [even, odd]), [high_even, high_odd]) in vectors.iter().zip(low).zip(high) {
-            let [[a, c], [b, d]] = apart(Self::load(vector));
+            let [[a, c], [b, d]] = apart(Self::load([vector]));
             for (weights, x) in [a, b, c, d].into_iter().zip([even, high_even, odd, high_odd]) {
                 let Some(x) = x.get(part) else { break };
                 for (sums, x) in sums.iter_mut().zip(x) {
@@ -250,7 +240,7 @@ impl Rows for Rows256 {
     }
 
     #[inline(always)]
-    fn finish(sums: __m256i, (): ()) -> __m256i {
+    fn finish(sums: __m256i, _: i32) -> __m256i {
         sums
     }
 
@@ -273,7 +263,7 @@ impl Rows for Rows256 {
     }
 
     #[inline(always)]
-    fn f16(bits: &[u8; 16]) -> __m256 {
+    fn f16([bits]: [&Scales; 1]) -> __m256 {
         // SAFETY: 16 bytes can be read, of any alignment. See the head of this file.
         unsafe { _mm256_cvtph_ps(_mm_loadu_si128(bits.as_ptr().cast())) }
     }
@@ -288,17 +278,17 @@ impl Rows for Rows256 {
     }
 
     #[inline(always)]
-    fn store(floats: __m256) -> [f32; 8] {
+    fn store(floats: __m256) -> [[f32; 8]; 1] {
         let mut out = [0.0; 8];
         // SAFETY: 8 floats can be written, of any alignment. See the head of this file.
         unsafe { _mm256_storeu_ps(out.as_mut_ptr(), floats) };
-        out
+        [out]
     }
 
     /// Nibbles 1 and 2 of a lane are multiplied where they stand, 16 and 256 times too large, and their sums shifted
     /// back: 256 * 15 * 32767 * 8 columns stay below 2^31, and the sums are exact multiples.
     #[inline(always)]
-    fn dot_nibbles(packed: &[u8; 128], x: &Pairs<1, 1>) -> __m256i {
+    fn dot_nibbles([packed]: [&Nibbles; 1], x: &Pairs<1, 1>) -> __m256i {
         // SAFETY: see the head of this file.
         unsafe {
             let (mask0, mask1) = (_mm256_set1_epi16(0x000f), _mm256_set1_epi16(0x00f0));
@@ -307,8 +297,8 @@ impl Rows for Rows256 {
             let mut by16 = _mm256_setzero_si256();
             let mut by256 = _mm256_setzero_si256();
             let (low, high) = x.as_chunks().0.split_at_checked(4).unwrap_or_default();
-            for ((vector, [x0, x1]), [x8, x9]) in packed.as_chunks::<32>().0.iter().zip(low).zip(high) {
-                let v = Self::load(vector).0;
+            for ((vector, [x0, x1]), [x8, x9]) in packed.iter().zip(low).zip(high) {
+                let v = Self::load([vector]).0;
                 units = dot_pair(units, _mm256_and_si256(v, mask0), x0[0][0]);
                 by256 = dot_pair(by256, _mm256_and_si256(v, mask2), x1[0][0]);
                 by16 = dot_pair(by16, _mm256_and_si256(v, mask1), x8[0][0]);
@@ -320,21 +310,36 @@ impl Rows for Rows256 {
     }
 }
 
-/// How the eight bytes of four codes are kept: from which places they come, then which of their bits are turned over.
-pub(super) struct Kept {
-    pub(super) order: u64,
-    pub(super) turned: u64,
+/// How the codes of a block are kept.
+pub(super) trait Kept {
+    /// From which places the eight bytes of four codes come.
+    const ORDER: u64;
+    /// What of 16 codes is summed up, in eight parts.
+    ///
+    /// # Safety
+    /// Only inside of what is compiled for AVX2.
+    unsafe fn sums(codes: __m256i) -> __m256i;
 }
 
 /// Columns 0, 2, 1, 3.
-const PAIRS: Kept = Kept { order: 0x0706_0302_0504_0100, turned: 0 };
+struct Columns;
+
+impl Kept for Columns {
+    const ORDER: u64 = 0x0706_0302_0504_0100;
+
+    #[inline(always)]
+    unsafe fn sums(codes: __m256i) -> __m256i {
+        // SAFETY: the caller's promise.
+        unsafe { _mm256_madd_epi16(codes, _mm256_set1_epi16(1)) }
+    }
+}
 
 /// [`Lanes::encode_block`].
 ///
 /// # Safety
 /// Only inside of what is compiled for AVX2.
 #[inline(always)]
-pub(super) unsafe fn encode_block(x: &[f32; BLOCK_COLS], codes: &mut [i16; BLOCK_COLS], kept: Kept) -> Step {
+pub(super) unsafe fn encode_block<K: Kept>(x: &[f32; BLOCK_COLS], codes: &mut [i16; BLOCK_COLS]) -> Step {
     // SAFETY: 32 floats can be read from `x` and 32 codes written to `codes`, of any alignment. See the head of this file.
     unsafe {
         let x = x.as_ptr();
@@ -347,35 +352,32 @@ pub(super) unsafe fn encode_block(x: &[f32; BLOCK_COLS], codes: &mut [i16; BLOCK
         let by4 = _mm_max_epu32(_mm256_castsi256_si128(by8), _mm256_extracti128_si256::<1>(by8));
         let by2 = _mm_max_epu32(by4, _mm_shuffle_epi32::<0x4e>(by4));
         let amax = _mm_cvtsi128_si32(_mm_max_epu32(by2, _mm_shuffle_epi32::<0xb1>(by2))) as u32;
-        let turned = _mm256_set1_epi64x(kept.turned as i64);
-        let halves = codes.as_chunks_mut::<16>().0;
         if amax < LEAST_AMAX {
-            for to in halves {
-                _mm256_storeu_si256(to.as_mut_ptr().cast(), turned);
-            }
+            *codes = [0; BLOCK_COLS];
             return Step { d: 0.0, sum: 0 };
         }
         let d = f32::from_bits(amax) / 32767.0;
         let (divisor, rounder) = (_mm256_set1_ps(d), _mm256_set1_ps(ROUNDER));
-        let (mut wide, mut by8) = ([_mm256_setzero_si256(); 4], _mm256_setzero_si256());
+        let mut wide = [_mm256_setzero_si256(); 4];
         for (code, x) in wide.iter_mut().zip(x) {
             let rounded = _mm256_castps_si256(_mm256_add_ps(_mm256_div_ps(x, divisor), rounder));
             *code = _mm256_sub_epi32(rounded, _mm256_castps_si256(rounder));
-            by8 = _mm256_add_epi32(by8, *code);
+        }
+        // Packing works in halves of a vector, so its groups of four columns come as 0 2 1 3 and are put in order; then the
+        // columns of each group are put in theirs.
+        let (low, high) = (K::ORDER as i64, K::ORDER.wrapping_add(0x0808_0808_0808_0808) as i64);
+        let order = _mm256_set_epi64x(high, low, high, low);
+        let mut by8 = _mm256_setzero_si256();
+        for (to, wide) in codes.as_chunks_mut::<16>().0.iter_mut().zip(wide.as_chunks::<2>().0) {
+            let [low, high] = *wide;
+            let packed = _mm256_packs_epi32(low, high);
+            by8 = _mm256_add_epi32(by8, K::sums(packed));
+            let in_order = _mm256_permute4x64_epi64::<0xd8>(packed);
+            _mm256_storeu_si256(to.as_mut_ptr().cast(), _mm256_shuffle_epi8(in_order, order));
         }
         let by4 = _mm_add_epi32(_mm256_castsi256_si128(by8), _mm256_extracti128_si256::<1>(by8));
         let by2 = _mm_add_epi32(by4, _mm_shuffle_epi32::<0x4e>(by4));
         let sum = _mm_cvtsi128_si32(_mm_add_epi32(by2, _mm_shuffle_epi32::<0xb1>(by2)));
-        // Packing works in halves of a vector, so its groups of four columns come as 0 2 1 3 and are put in order; then the
-        // columns of each group are put in theirs.
-        let (low, high) = (kept.order as i64, kept.order.wrapping_add(0x0808_0808_0808_0808) as i64);
-        let order = _mm256_set_epi64x(high, low, high, low);
-        for (to, wide) in halves.iter_mut().zip(wide.as_chunks::<2>().0) {
-            let [low, high] = *wide;
-            let packed = _mm256_permute4x64_epi64::<0xd8>(_mm256_packs_epi32(low, high));
-            let ordered = _mm256_xor_si256(_mm256_shuffle_epi8(packed, order), turned);
-            _mm256_storeu_si256(to.as_mut_ptr().cast(), ordered);
-        }
         Step { d, sum }
     }
 }
@@ -383,7 +385,7 @@ pub(super) unsafe fn encode_block(x: &[f32; BLOCK_COLS], codes: &mut [i16; BLOCK
 /// See [`super::super::scalar::matmul_quantised`].
 #[target_feature(enable = "avx2,f16c")]
 pub fn matmul_quantised(w: &Quantised<'_>, x: &Codes<'_>, out: &Tile<'_>, groups: Range<usize>) {
-    rows::matmul_quantised::<Rows256, 8, 1>(w, x, out, groups);
+    rows::matmul_quantised::<Rows256, Rows256, 1, 8, 1>(w, x, out, groups);
 }
 
 /// See [`super::super::scalar::matmul_floats`].
